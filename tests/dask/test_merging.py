@@ -211,6 +211,27 @@ def test_merge_begins_again_after_another_writer(tmp_path: Path, monkeypatch: py
     assert {Path(name).name for name in files(tmp_path / "t" / "data")} >= kept
 
 
+def test_merge_passes_appends_of_other_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ds = table(tmp_path / "t")
+    real = in_dask.DaskEngine.run
+    appended, runs = [12, 13, 11], list[int]()
+
+    def overtaken(engine: in_dask.DaskEngine, merge: SharedMerge, tasks: Any) -> list[str]:
+        results = real(engine, merge, tasks)
+        runs.append(merge.spec.version)
+        lancecy.dataset(tmp_path / "t").append({"id": [appended[len(runs) - 1]], "word": ["appended"]})
+        return results
+
+    monkeypatch.setattr(in_dask.DaskEngine, "run", overtaken)
+    assert lancecy.dask.merge_insert(source([3, 10]), ds, "id")["num_inserted_rows"] == 1
+    assert (runs, ds.version) == ([1], 3)
+    assert lancecy.dask.merge_insert(source([3, 14]), ds, "id")["num_inserted_rows"] == 1
+    assert (runs, ds.version) == ([1, 3], 5)
+    with pytest.raises(RetryableConflictError):
+        lancecy.dask.merge_insert(source([3, 11]), ds, "id", conflict_retries=0)
+    assert words(ds)[11] == "appended"
+
+
 @pytest.mark.interop
 @pytest.mark.parametrize("stable", [False, True])
 def test_pylance_reads_what_workers_merged_and_computed(tmp_path: Path, stable: bool) -> None:
