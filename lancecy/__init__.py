@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from lancecy.schema_json import json_to_schema as json_to_schema
     from lancecy.schema_json import schema_to_json as schema_to_json
     from lancecy.session import Session as Session
+    from lancecy.write.indices import Index as Index
+    from lancecy.write.indices import IndexFile as IndexFile
     from lancecy.write.metadata import FragmentMetadata as FragmentMetadata
     from lancecy.write.operations import LanceOperation as LanceOperation
     from lancecy.write.targets import DatasetBasePath as DatasetBasePath
@@ -90,6 +92,7 @@ _HOMES = {
     "lancecy.scanning.order": "ColumnOrdering",
     "lancecy.schema_json": "json_to_schema schema_to_json",
     "lancecy.session": "Session",
+    "lancecy.write.indices": "Index IndexFile",
     "lancecy.write.metadata": "FragmentMetadata",
     "lancecy.write.operations": "LanceOperation",
     "lancecy.write.targets": "DatasetBasePath",

@@ -10,7 +10,6 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +17,11 @@ import pyarrow as pa
 from lancecy.errors import FormatError, UnsupportedError
 from lancecy.schema import Schema
 from lancecy.table import operations as made
-from lancecy.table.manifest import BasePath, DataFile, Fragment, IndexEntry
+from lancecy.table.manifest import BasePath, DataFile, Fragment
 from lancecy.table.operations.new_fragments import version_of
 from lancecy.table.rows import roaring
-from lancecy.table.wire.indices import describe_index
+from lancecy.write.indices import Index, IndexFile, index_entry, index_view
+from lancecy.write.overlays import DataOverlayFile, DataOverlayGroup, overlay_views
 from lancecy.write.schemas import schema_of
 from lancecy.write.targets import DatasetBasePath, base_paths_of
 
@@ -416,70 +416,73 @@ class _DataReplacement(BaseOperation):
 
 
 @dataclass(frozen=True)
-class IndexFile:
-    """A file of an index.
-
-    Attributes
-    ----------
-    path : str
-        Below the folder of the index.
-    size_bytes : int
-    """
-
-    path: str
-    size_bytes: int
-
-
-@dataclass(frozen=True)
-class Index:
-    """An index of a table, as its metadata describes it.
-
-    Attributes
-    ----------
-    uuid, name : str
-    fields : list of int
-        Ids of the indexed fields.
-    dataset_version : int
-        Version it was made from.
-    fragment_ids : frozenset of int
-        Fragments it covers; empty if unknown.
-    index_version : int
-    created_at : datetime or None
-    base_id : int or None
-    files : list of IndexFile or None
-    index_details : (str, bytes) or None
-        Type and value.
-    covering_fields : list of int
-    """
-
-    uuid: str
-    name: str
-    fields: list[int]
-    dataset_version: int
-    fragment_ids: frozenset[int]
-    index_version: int
-    created_at: datetime | None = None
-    base_id: int | None = None
-    files: list[IndexFile] | None = None
-    index_details: tuple[str, bytes] | None = None
-    covering_fields: list[int] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
 class _CreateIndex(BaseOperation):
-    """Add and remove indices; read from transactions of others, and not committed by lancecy.
+    """Add indices whose files are in the table's folder, and remove indices.
 
     Parameters
     ----------
-    new_indices, removed_indices : iterable of Index
+    new_indices : iterable of Index
+        An index with the same ``uuid`` is replaced; several of one ``name`` are parts of one index, of the same
+        columns and of different fragments. None covers a fragment whose columns changed since the ``dataset_version``
+        it was made from.
+    removed_indices : iterable of Index
+        Found by their ``uuid``; their files stay until a cleanup.
     """
 
     new_indices: Iterable[Index]
     removed_indices: Iterable[Index]
 
     def to_operation(self, known: Mapping[int, BasePath] | None, stable_row_ids: bool) -> made.Operation:
+        new, removed = (tuple(map(index_entry, each)) for each in (self.new_indices, self.removed_indices))
+        return made.CreateIndex(new, removed)
+
+
+@dataclass(frozen=True)
+class _Clone(BaseOperation):
+    """Create a table, or a branch, from a version of another table; shown, and not committed as an operation.
+
+    Parameters
+    ----------
+    is_shallow : bool
+        Whether the new table uses the source's files.
+    ref_name : str or None
+        Branch of the source; None for a main table.
+    ref_version : int
+    ref_path : str
+        Root of the source.
+    branch_name : str or None
+        The new branch, if it is one.
+    """
+
+    is_shallow: bool
+    ref_name: str | None
+    ref_version: int
+    ref_path: str
+    branch_name: str | None
+
+    def to_operation(self, known: Mapping[int, BasePath] | None, stable_row_ids: bool) -> made.Operation:
         raise UnsupportedError(
-            "this release keeps indices and makes none: commit the index with pylance", feature="CreateIndex"
+            "a clone is not committed as an operation: shallow_clone and deep_clone make tables, which need the "
+            "source's version and files, and create_branch makes branches",
+            feature="Clone",
+        )
+
+
+@dataclass(frozen=True)
+class _DataOverlay(BaseOperation):
+    """Lay new values of some rows over those of fragments; shown, and not committed by lancecy.
+
+    Parameters
+    ----------
+    groups : iterable of DataOverlayGroup
+    """
+
+    groups: Iterable[DataOverlayGroup]
+
+    def to_operation(self, known: Mapping[int, BasePath] | None, stable_row_ids: bool) -> made.Operation:
+        raise UnsupportedError(
+            "a DataOverlay is not committed: this release could not read the table afterwards. Update the rows instead",
+            feature="data overlay files",
         )
 
 
@@ -490,8 +493,9 @@ def _update(change: _UpdateMap | None) -> made.MapUpdate | None:
 class LanceOperation:
     """The operations of ``lancecy.commit``: ``Append``, ``Overwrite``, ``Delete``, ``Update``, ``Merge``, ``Project``,
     ``Rewrite`` (with ``RewriteGroup``), ``DataReplacement`` (with ``DataReplacementGroup``), ``Restore``,
-    ``ReserveFragments``, ``UpdateConfig`` (with ``UpdateMap``) and ``UpdateBases``. Transactions of other libraries
-    also have ``CreateIndex``, and ``RewrittenIndex`` in a ``Rewrite``.
+    ``ReserveFragments``, ``UpdateConfig`` (with ``UpdateMap``), ``UpdateBases`` and ``CreateIndex``. Transactions are also
+    shown as ``Clone`` and ``DataOverlay`` (with ``DataOverlayGroup`` and ``DataOverlayFile``), and have
+    ``RewrittenIndex`` in a ``Rewrite``, which are not committed.
 
     Examples
     --------
@@ -511,6 +515,10 @@ class LanceOperation:
     DataReplacement = _DataReplacement
     DataReplacementGroup = _DataReplacementGroup
     CreateIndex = _CreateIndex
+    Clone = _Clone
+    DataOverlay = _DataOverlay
+    DataOverlayGroup = DataOverlayGroup
+    DataOverlayFile = DataOverlayFile
     Restore = _Restore
     ReserveFragments = _ReserveFragments
     UpdateConfig = _UpdateConfig
@@ -542,11 +550,11 @@ def operation_of(
     TypeError
         Not one of ``LanceOperation``, or a schema without field ids.
     ValueError
-        The mode or the offsets of an update are invalid.
+        The mode or the offsets of an update, or the uuid of an index, are invalid.
     ConflictError, SchemaError
         The bases or the schema are invalid.
     UnsupportedError
-        The operation changes indices.
+        The operation is a clone or an overlay, or replaces indices in a rewrite.
     """
     if not isinstance(change, BaseOperation):
         raise TypeError(f"{type(change).__name__} is no operation: give one of lancecy.LanceOperation")
@@ -585,6 +593,9 @@ def view_of(operation: made.Operation, fragments: Iterable[Fragment]) -> BaseOpe
             return _config_view(operation)
         case made.UpdateBases():
             return _UpdateBases(_base_views(operation.bases))
+        case made.Clone():
+            source = operation.source_branch, operation.version, operation.path
+            return _Clone(operation.is_shallow, *source, operation.branch)
     return _row_view(operation)
 
 
@@ -607,10 +618,10 @@ def _row_view(operation: made.Operation) -> BaseOperation | made.Operation:
         case made.DataReplacement():
             return _DataReplacement(tuple(_DataReplacementGroup(*each) for each in operation.replacements))
         case made.CreateIndex():
-            new, removed = (
-                tuple(map(_index_view, entries)) for entries in (operation.new, operation.removed)
-            )
+            new, removed = (tuple(map(index_view, each)) for each in (operation.new, operation.removed))
             return _CreateIndex(new, removed)
+        case made.DataOverlay():
+            return _DataOverlay(overlay_views(operation))
     return operation
 
 
@@ -629,24 +640,6 @@ def _update_view(operation: made.Update) -> _Update:
         none if in_place else fields,
         _REWRITE_COLUMNS if in_place else _REWRITE_ROWS,
         {number: roaring.encode(rows) for number, rows in operation.updated_rows.items()} or None,
-    )
-
-
-def _index_view(entry: IndexEntry) -> Index:
-    told = describe_index(entry)
-    bitmap = np.frombuffer(entry.fragment_bitmap or b"", np.uint8)
-    return Index(
-        str(entry.uuid),
-        entry.name,
-        list(entry.fields),
-        entry.dataset_version,
-        frozenset(roaring.decode(bitmap).tolist()) if bitmap.size else frozenset(),
-        told.version,
-        told.created_at,
-        entry.base_id,
-        [IndexFile(path, size) for path, size in told.files] or None,
-        told.details,
-        list(told.covering_fields),
     )
 
 

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -26,10 +27,13 @@ from lancecy.table.manifest import (
     DeletionFileType,
     ExternalFile,
     Fragment,
+    IndexEntry,
     Manifest,
     WriterVersion,
 )
 from lancecy.table.paths import Naming, manifest_name
+from lancecy.table.rows import roaring
+from lancecy.table.wire.indices import decode_index
 
 __all__ = [
     "deletion_arrow",
@@ -40,6 +44,7 @@ __all__ = [
     "make_deletion_file",
     "make_field",
     "make_fragment",
+    "make_index",
     "make_manifest",
     "make_schema",
     "manifest_file",
@@ -50,6 +55,7 @@ __all__ = [
     "write_manifest",
 ]
 
+INDEX_ID = UUID(int=0x1122334455)
 MADE_AT = datetime(2026, 3, 4, 5, 6, 7, 890123, tzinfo=UTC)
 
 
@@ -101,6 +107,27 @@ def make_fragment(id: int = 12, **changes: Any) -> Fragment:
 def make_base(id: int = 1, path: str = "/other/place", **changes: Any) -> BasePath:
     """A base path that is a dataset root."""
     return BasePath(**{"id": id, "path": path, "is_dataset_root": True, **changes})
+
+
+def make_index(
+    *,
+    name: str = "idx",
+    fields: Sequence[int] = (1,),
+    fragments: Sequence[int] = (0, 1),
+    dataset_version: int = 3,
+    uuid: UUID = INDEX_ID,
+    **given: Any,
+) -> IndexEntry:
+    """The entry of an index; other arguments are fields of its message."""
+    message = table_pb2.IndexMetadata(
+        uuid=table_pb2.UUID(uuid=uuid.bytes),
+        name=name,
+        fields=fields,
+        dataset_version=dataset_version,
+        fragment_bitmap=roaring.encode(np.array(sorted(fragments), np.int64)),
+        **given,
+    )
+    return decode_index(message.SerializeToString())
 
 
 def make_manifest(**changes: Any) -> Manifest:

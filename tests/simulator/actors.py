@@ -19,6 +19,7 @@ from lancecy.table.commit.options import Committed, Origin, Policy
 from lancecy.table.manifest import BasePath, DataFile, Fragment
 from lancecy.table.operations import (
     Append,
+    CreateIndex,
     DataReplacement,
     Delete,
     MapUpdate,
@@ -44,6 +45,7 @@ from lancecy.table.rows.row_ids import RowIdSequence, VersionSequence
 from lancecy.table.versions import ConditionalPut, VersionStore
 from lancecy.table.wire.manifest_file import identity_of
 from lancecy.table.wire.row_ids import encode_row_ids, encode_versions
+from tests.helpers.builders import make_index
 from tests.simulator.model import Ledger, Part, Row, Table, keys_in, replay, violations
 from tests.simulator.world import Crash, Fault, World, run
 
@@ -229,6 +231,23 @@ def _project(world: World, history: History, version: int) -> Operation:
     return Project(_schema(columns))
 
 
+def _index(world: World, history: History, version: int) -> Operation:
+    """An index of a column of some fragments, in place of another one, if there is any."""
+    table, rng = history[version], world.rng
+    covered = [part.id for part in table.parts if rng.random() < 0.7]
+    known = world.indices(version)
+    gone = tuple(rng.sample(known, min(1, len(known))))
+    unique = uuid.UUID(int=rng.getrandbits(128))
+    new = make_index(
+        uuid=unique,
+        name=f"i{unique}",
+        fields=(rng.choice(_columns(table)),),
+        dataset_version=version,
+        fragments=covered,
+    )
+    return CreateIndex((new,), gone)
+
+
 # What makes a change of a table at the version given, one for each kind of change.
 MAKERS: dict[str, Callable[[World, History, int], Operation]] = {
     "append": lambda world, history, version: Append(files(world, world.rng.randrange(1, 3))),
@@ -247,6 +266,7 @@ MAKERS: dict[str, Callable[[World, History, int], Operation]] = {
     "add column": _add_column,
     "project": _project,
     "replace data": _replace_data,
+    "index": _index,
 }
 
 

@@ -17,6 +17,7 @@ from lancecy.errors import LanceError
 from lancecy.table.manifest import Fragment, Manifest
 from lancecy.table.operations import (
     Append,
+    CreateIndex,
     DataReplacement,
     Delete,
     Merge,
@@ -32,6 +33,7 @@ from lancecy.table.operations import (
     UpdateBases,
     UpdateConfig,
 )
+from lancecy.table.operations.index_section import covered
 from lancecy.table.operations.transaction import decode_transaction
 from lancecy.table.paths import deletion_file_name
 from lancecy.table.rows import deletion
@@ -251,6 +253,7 @@ AFTER: dict[type[Operation], Callable[..., Table]] = {
     Merge: _merged,
     Project: _projected,
     DataReplacement: _replaced,
+    CreateIndex: lambda table, operation, version, history: table,
 }
 
 
@@ -327,6 +330,7 @@ EXCLUDED: dict[type[Operation], tuple[type[Operation], ...]] = {
     Merge: (Append, Delete, Overwrite, Restore, Update, Rewrite, Merge, Project, DataReplacement),
     Project: (Overwrite, Restore, Merge, Project),
     DataReplacement: (Overwrite, Restore, Merge),
+    CreateIndex: (Overwrite, Restore),
 }
 
 
@@ -374,6 +378,14 @@ def replay(world: World, ledger: Ledger) -> tuple[dict[int, Table], list[str]]:
             wrong.append(f"I2: version {version} is {found}, not {expected}")
         if found.max_id < table.max_id or found.next_row_id < table.next_row_id:
             wrong.append(f"I10: version {version} gives ids out again")
+        wrong += [
+            f"I12: version {version} has an index of column {column} that covers fragment {part.id}, which has others"
+            for entry in world.indices(version)
+            for column in entry.fields
+            for part in expected.parts
+            if part.id in (covered(entry) or ())
+            and not _as_indexed(part, column, history[entry.dataset_version])
+        ]
         table = history[version] = expected
     return history, wrong + _told(ledger, seen, world)
 
@@ -381,6 +393,12 @@ def replay(world: World, ledger: Ledger) -> tuple[dict[int, Table], list[str]]:
 def keys_in(fragments: Iterable[Fragment]) -> set[int]:
     """The keys of the rows in new fragments: one for each file, which its name tells."""
     return {crc32(file.path.encode()) % 20 for fragment in fragments for file in fragment.files}
+
+
+def _as_indexed(part: Part, column: int, indexed: Table) -> bool:
+    """Whether the values of a column are those that an index was made from."""
+    before = [old for old in indexed.parts if old.id == part.id]
+    return bool(before) and before[0].files.get(column) == part.files.get(column)
 
 
 def _adds_the_same(mine: Operation, theirs: Operation) -> bool:

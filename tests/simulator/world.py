@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from lancecy.errors import DatasetNotFoundError, ExistsError, LanceError, StoreError
+from lancecy.limits import DEFAULT_LIMITS
 from lancecy.store.base import ObjectMeta
-from lancecy.table.manifest import Fragment
+from lancecy.table.manifest import Fragment, IndexEntry
 from lancecy.table.paths import deletion_file_name, parse_manifest_name
 from lancecy.table.requests import (
     Call,
@@ -40,7 +41,9 @@ from lancecy.table.requests import (
     Steps,
     StoreTime,
 )
+from lancecy.table.wire.indices import decode_index_section
 from lancecy.table.wire.manifest import decode
+from lancecy.table.wire.manifest_file import decode_manifest_file
 
 __all__ = ["Crash", "Fault", "World", "possible", "run"]
 
@@ -223,6 +226,12 @@ class World:
         """The fragments of a version by id, as stored."""
         manifest = decode(np.frombuffer(self.archive[version], np.uint8), str(version))
         return {fragment.id: fragment for fragment in manifest.fragments}
+
+    def indices(self, version: int) -> tuple[IndexEntry, ...]:
+        """The indices of a version, as stored."""
+        memory = np.frombuffer(self.archive[version], np.uint8)
+        stored = decode_manifest_file(memory, "", version, DEFAULT_LIMITS).indices
+        return decode_index_section(stored) if stored else ()
 
     def _if_possible(self, request: Request) -> None:
         with suppress(LanceError):

@@ -8,6 +8,7 @@ from lancecy.table.commit.conflicts import Verdict
 from lancecy.table.manifest import BasePath, DataFile
 from lancecy.table.operations import (
     Append,
+    CreateIndex,
     DataReplacement,
     Delete,
     Foreign,
@@ -24,12 +25,14 @@ from lancecy.table.operations import (
     UpdateBases,
     UpdateConfig,
 )
-from tests.helpers.builders import make_fragment, make_schema
+from tests.helpers.builders import make_fragment, make_index, make_schema
 
 __all__ = ["BASE", "LETTERS", "MINE", "measured", "theirs"]
 
 # Columns in place are compared by fragment with rows that moved: which rows these were is not in their transaction.
 # A rewrite finds rows that were deleted meanwhile, and leaves new indices covering less: pylance has R there.
+# pylance lets a new index cover less if a column changed in place (Cols0), and adds an index of a column that is gone
+# (PrDrop).
 # Table sheet 4.4 as published: what lancecy makes against what was committed on fragment 0 and column b (id 1).
 MEASURED = """
             App Del0 Whole0 Upd0 Cols0 Ovw Idx Rwr0 MrgP Mrg! Res Cfg Sch Fld Rpl0 PrDrop PrRen PrNon Bas
@@ -48,6 +51,7 @@ rewrite0    .   *    *      *    R     I   .   R    R    R    I   .   .   .   R 
 merge       R   R    R      R    R     I   .   R    R    R    I   .   R   R   R    I      I     I     .
 project     .   .    .      .    .     I   .   .    R    R    I   .   .   .   .    R      R     R     .
 nonnull     R   .    .      R    R     I   .   .    R    R    I   .   .   .   R    R      R     R     .
+index01     .   .    .      .    R     I   R   R    .    .    I   .   .   .   R    I      .     .     .
 replace0    .   .    I      R    R     I   R   R    R    R    I   .   .   .   R    I      .     R     .
 """
 LETTERS = {".": Verdict.COMPATIBLE, "R": Verdict.RETRY, "I": Verdict.INCOMPATIBLE, "*": Verdict.MERGE}
@@ -69,6 +73,7 @@ MINE: dict[str, Operation] = {
     "merge": Merge((), make_schema()),
     "project": Project(make_schema()),
     "nonnull": Project(make_schema(), preserves_nullability=False),
+    "index01": CreateIndex((make_index(),)),
     "replace0": DataReplacement(((0, DataFile("f", (1,))),)),
 }
 BOTH = frozenset({0, 1})
@@ -84,7 +89,7 @@ def theirs(fragment: int) -> dict[str, Operation]:
         "Upd0": Foreign("update_rows", changed=one),
         "Cols0": Foreign("update_columns", rewritten=one),
         "Ovw": Overwrite((), make_schema()),
-        "Idx": Foreign("index", fields=frozenset({1})),
+        "Idx": CreateIndex((make_index(),)),
         "Rwr0": Foreign("rewrite", rewritten=one),
         "MrgP": Foreign("merge", fields=BOTH),
         "Mrg!": Foreign("merge_strict", fields=BOTH),

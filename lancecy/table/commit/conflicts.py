@@ -13,6 +13,8 @@ column a change committed since. Letters::
     m  I if both set metadata of one field                b  I if both name one base by id, name or path
     g  I if a field of mine is gone                       x  R if a field of mine is gone
     i  R if the other indexed a field of mine
+    c  R if the other changed, or may have changed, a field of mine in a fragment that mine covers
+    n  R if both add an index of one name, or one adds what the other removes
     a  R if mine added rows because the table lacked their keys
     u  as d, but R if both may have added one key, or the other names no keys; v as f and a
 
@@ -20,7 +22,8 @@ Rows that an append or another update added can be read, which tells whether the
 (``Operation.adds_same_keys``): ``a`` and ``u`` are checked again then.
 
 A rewrite finds rows that were deleted meanwhile, so more of its cells merge than pylance's, and new indices do
-not disturb it: they cover the new fragments no more than others.
+not disturb it: they cover the new fragments no more than others. A new index is retried where pylance would cover
+less, if a column changed in place; and an index of a column that is gone is refused, which pylance adds.
 
 A ``fast_forward`` replaces the newest version by that of a branch, so it excludes every other change.
 A ``relocate``d base was copied before: files that others added to it since are not in the copy.
@@ -65,6 +68,7 @@ merge             R   R   R   R   I   .   R   R   R   I   .   .   R   R   R   I 
 merge_strict      R   R   R   R   I   .   R   R   R   I   .   .   R   R   R   I   I   .   .   I   R   I   I
 project           .   .   .   .   I   .   .   R   R   I   .   .   .   .   .   R   R   .   .   I   .   I   I
 project_strict    R   .   R   R   I   .   .   R   R   I   .   .   .   .   R   R   R   .   .   I   R   I   I
+index             .   .   .   c   I   n   f   g   g   I   .   .   .   .   c   g   g   .   .   I   .   I   I
 replacement       .   e   f   f   I   i   f   R   R   I   .   .   .   .   f   g   R   .   .   I   .   I   I
 fast_forward      I   I   I   I   I   I   I   I   I   I   I   I   I   I   I   I   I   I   I   I   I   I   I
 """
@@ -144,6 +148,11 @@ def _verdict(mine: Footprint, theirs: Footprint, other_keys: bool) -> Verdict:
         case "g" | "x":
             gone = (mine.fields or frozenset()) - (theirs.fields or frozenset())
             return _if(bool(gone), Verdict.INCOMPATIBLE if letter == "g" else Verdict.RETRY)
+        case "c":
+            is_same = not theirs.fields or bool((mine.fields or set()) & theirs.fields)
+            return _if(is_same and bool(mine.rewritten & theirs.rewritten), Verdict.RETRY)
+        case "n":
+            return _if(_shares_key(mine, theirs), Verdict.RETRY)
         case "i":
             return _if(bool((mine.fields or set()) & (theirs.fields or set())), Verdict.RETRY)
         case _:

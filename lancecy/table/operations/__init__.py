@@ -10,10 +10,10 @@ in the grid of ``table.commit.conflicts``. A commit calls these methods and test
 ``apply``               makes the next manifest from an operation and the newest manifest
 made and read           ``append``, ``delete``, ``overwrite``, ``restore``, ``update``, ``rewrite``, ``merge``,
                         ``project``, ``data_replacement``, ``reserve_fragments``, ``update_config``,
-                        ``update_bases``, ``repair_row_ids``
+                        ``update_bases``, ``repair_row_ids``, ``create_index``
 makes tables            ``clone``, and ``overwrite`` too
 read as overwrite       ``fast_forward``
-read only               ``foreign``: overlays and others, one class each
+read only               ``data_overlay``; ``foreign``: others, one class each
 rows                    ``deletions``: rows to delete, as deletion files; ``row_lineage``: row ids and
                         versions of rows; ``key_filter``: keys of added rows
 fragments               ``new_fragments``: new fragments get ids, and row ids, above the
@@ -31,10 +31,12 @@ Source: table sheet, sections 4.2 and 4.3.
 from lancecy.table.operations.append import Append
 from lancecy.table.operations.base import Operation
 from lancecy.table.operations.clone import Clone
+from lancecy.table.operations.create_index import CreateIndex
+from lancecy.table.operations.data_overlay import DataOverlay, OverlayFile
 from lancecy.table.operations.data_replacement import DataReplacement
 from lancecy.table.operations.delete import Delete
 from lancecy.table.operations.fast_forward import FAST_FORWARD, FastForward
-from lancecy.table.operations.foreign import UNKNOWN, CreateIndex, Foreign
+from lancecy.table.operations.foreign import UNKNOWN, Foreign
 from lancecy.table.operations.maps import MapUpdate
 from lancecy.table.operations.merge import Merge
 from lancecy.table.operations.overwrite import Overwrite
@@ -59,6 +61,7 @@ __all__ = [
     "Append",
     "Clone",
     "CreateIndex",
+    "DataOverlay",
     "DataReplacement",
     "Delete",
     "FastForward",
@@ -66,6 +69,7 @@ __all__ = [
     "MapUpdate",
     "Merge",
     "Operation",
+    "OverlayFile",
     "Overwrite",
     "Project",
     "RepairRowIds",

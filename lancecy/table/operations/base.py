@@ -56,7 +56,7 @@ class Footprint:
     knows_rows : bool
         Whether the deleted rows are known, so that deletion vectors can be merged.
     upserts, deletes : frozenset of str
-        Keys of a map.
+        Keys of a map, or names of indices.
     replaces : bool
         Whether the whole map is replaced.
     fields : frozenset of int or None

@@ -151,8 +151,10 @@ def _check_new(base: BasePath, known: dict[int, BasePath]) -> None:
             raise ConflictError(f"base {other.id} of the table is {other.path} already")
 
 
-def check_bases_known(message: table_pb2.Manifest, base_ids: Iterable[int | None]) -> None:
-    """Refuse files in bases that the table lacks.
+def check_bases_known(
+    message: table_pb2.Manifest, base_ids: Iterable[int | None], what: str = "a file"
+) -> None:
+    """Refuse files, or something else, in bases that the table lacks.
 
     Raises
     ------
@@ -162,5 +164,5 @@ def check_bases_known(message: table_pb2.Manifest, base_ids: Iterable[int | None
     for base_id in base_ids:
         if base_id is not None and base_id not in known:
             raise SchemaError(
-                f"a file is in base {base_id}, which the table lacks", difference=f"base {base_id}"
+                f"{what} is in base {base_id}, which the table lacks", difference=f"base {base_id}"
             )

@@ -1,6 +1,6 @@
 """Operations that lancecy reads and does not make, to check conflicts with them.
 
-An operation that lancecy makes has a module of its own.
+An operation that lancecy makes has a module of its own, and so have data overlays.
 """
 
 from __future__ import annotations
@@ -11,15 +11,12 @@ from typing import NoReturn
 from lancecy.errors import UnsupportedError
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
-from lancecy.table.manifest import IndexEntry
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, VersionStamp
-from lancecy.table.wire.indices import decode_index, decode_index_section
+from lancecy.table.wire.indices import decode_index_section
 from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = [
     "UNKNOWN",
-    "CreateIndex",
-    "DataOverlay",
     "Foreign",
     "Unknown",
     "UpdateMemWalState",
@@ -83,46 +80,6 @@ class Unknown(Foreign):
 
 
 UNKNOWN = Unknown("unknown")
-
-
-class DataOverlay(Foreign):
-    """Lay new values of some rows over those of a fragment."""
-
-    kinds = ("overlay",)
-
-    @classmethod
-    def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> DataOverlay:
-        groups = message.data_overlay.groups
-        return cls("overlay", rewritten=frozenset(group.fragment_id for group in groups))
-
-
-@dataclass(frozen=True, slots=True)
-class CreateIndex(Foreign):
-    """Change the index section; ``fields`` are those of the new indices.
-
-    Attributes
-    ----------
-    new, removed : tuple of IndexEntry
-    """
-
-    kinds = ("index",)
-
-    new: tuple[IndexEntry, ...] = ()
-    removed: tuple[IndexEntry, ...] = ()
-
-    @classmethod
-    def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> CreateIndex:
-        stored = message.create_index
-        new, removed = (
-            tuple(decode_index(index.SerializeToString(), limits) for index in indices)
-            for indices in (stored.new_indices, stored.removed_indices)
-        )
-        indexed = frozenset(field for index in new for field in index.fields)
-        return cls("index", fields=indexed, new=new, removed=removed)
-
-    @property
-    def changes_schema(self) -> bool:
-        return False
 
 
 class UpdateMemWalState(Foreign):

@@ -8,7 +8,7 @@ Source: table sheet, section 10.4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from lancecy.table.rows import roaring
 from lancecy.table.wire.indices import decode_index_section
 from lancecy.table.wire.manifest_file import ManifestFile
 
-__all__ = ["carried", "check_entries_movable", "check_movable", "covered", "filtered"]
+__all__ = ["carried", "check_entries_movable", "check_movable", "covered", "covered_since", "filtered"]
 
 _FRAGMENT_REUSE = "__lance_frag_reuse"
 
@@ -43,22 +43,35 @@ def carried(base: ManifestFile, message: table_pb2.Manifest) -> bytes | None:
     if base.indices is None:
         return None
     live = {field.id for field in message.fields}
-    changed: dict[int, set[int]] = {}
-    for part in message.fragments:
-        position = base.positions.get(part.id)
-        if position is not None and (fields := changed_fields(base.message.fragments[position], part)):
-            changed[part.id] = fields
-    if changed:
+    changes = _Changes(base, message)
+    if changes.fields:
         check_movable(base)
-    families = _Families(base.message, message)
 
     def kept(entry: IndexEntry) -> bytes | None:
         if not live.issuperset(entry.fields):
             return None
-        gone = {number for number, fields in changed.items() if families.touch(entry.fields, fields)}
+        gone = changes.under(entry)
         return _uncovered(entry, gone) if gone else entry.raw
 
     return filtered(base.indices, kept)
+
+
+def covered_since(entry: IndexEntry, made_from: ManifestFile, message: table_pb2.Manifest) -> bytes:
+    """The bytes of an index without the fragments whose values changed after it was made.
+
+    Parameters
+    ----------
+    entry : IndexEntry
+    made_from : ManifestFile
+        The version it was made from. Fragments that are newer stay covered.
+    message : lance.table.Manifest
+        The version it is added to.
+    """
+    gone = _Changes(made_from, message).under(entry)
+    if not gone:
+        return entry.raw
+    kept = _uncovered(entry, gone)
+    return _with_coverage(entry, set()) if kept is None else kept
 
 
 def filtered(indices: bytes, kept: Callable[[IndexEntry], bytes | None]) -> bytes | None:
@@ -116,9 +129,31 @@ def _uncovered(entry: IndexEntry, fragments: set[int]) -> bytes | None:
         return None
     if known.isdisjoint(fragments):
         return entry.raw
+    return _with_coverage(entry, known - fragments)
+
+
+def _with_coverage(entry: IndexEntry, fragments: Collection[int]) -> bytes:
     message = table_pb2.IndexMetadata.FromString(entry.raw)
-    message.fragment_bitmap = roaring.encode(np.array(sorted(known - fragments), np.int64))
+    message.fragment_bitmap = roaring.encode(np.array(sorted(fragments), np.int64))
     return message.SerializeToString()
+
+
+class _Changes:
+    """The fields with other values in the fragments that two versions share."""
+
+    def __init__(self, before: ManifestFile, after: table_pb2.Manifest) -> None:
+        self.fields: dict[int, set[int]] = {}
+        for part in after.fragments:
+            position = before.positions.get(part.id)
+            if position is not None and (fields := changed_fields(before.message.fragments[position], part)):
+                self.fields[part.id] = fields
+        self._families = _Families(before.message, after)
+
+    def under(self, entry: IndexEntry) -> set[int]:
+        """Ids of the fragments with other values in the indexed fields."""
+        return {
+            number for number, fields in self.fields.items() if self._families.touch(entry.fields, fields)
+        }
 
 
 class _Families:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from lancecy.table.operations.append import Append
 from lancecy.table.operations.base import Operation
 from lancecy.table.operations.clone import Clone
+from lancecy.table.operations.create_index import CreateIndex
+from lancecy.table.operations.data_overlay import DataOverlay
 from lancecy.table.operations.data_replacement import DataReplacement
 from lancecy.table.operations.delete import Delete
-from lancecy.table.operations.foreign import CreateIndex, DataOverlay, Unknown, UpdateMemWalState
+from lancecy.table.operations.foreign import Unknown, UpdateMemWalState
 from lancecy.table.operations.merge import Merge
 from lancecy.table.operations.overwrite import Overwrite
 from lancecy.table.operations.project import Project
@@ -40,9 +42,9 @@ REGISTRY: dict[str, type[Operation]] = {
     "project": Project,
     "data_replacement": DataReplacement,
     "clone": Clone,
+    "create_index": CreateIndex,
     # read, not made
     "data_overlay": DataOverlay,
-    "create_index": CreateIndex,
     "update_mem_wal_state": UpdateMemWalState,
     "unknown": Unknown,
 }

@@ -6,6 +6,7 @@ Facts: table sheet, section 10.1.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -15,7 +16,14 @@ from lancecy.proto import table_pb2
 from lancecy.schema_wire import parse_message, records
 from lancecy.table.manifest import IndexEntry
 
-__all__ = ["IndexDescription", "decode_index", "decode_index_section", "describe_index"]
+__all__ = [
+    "IndexDescription",
+    "decode_index",
+    "decode_index_section",
+    "describe_index",
+    "encode_index",
+    "encode_index_section",
+]
 
 _INDICES = table_pb2.IndexSection.INDICES_FIELD_NUMBER
 
@@ -75,6 +83,19 @@ def decode_index(raw: bytes, limits: Limits = DEFAULT_LIMITS) -> IndexEntry:
     )
 
 
+def encode_index_section(entries: Iterable[IndexEntry]) -> bytes | None:
+    """The section of some entries, which keep their bytes; None without any.
+
+    Parameters
+    ----------
+    entries : iterable of IndexEntry
+    """
+    section = table_pb2.IndexSection()
+    for entry in entries:
+        section.indices.add().MergeFromString(entry.raw)
+    return section.SerializeToString() if section.indices else None
+
+
 @dataclass(frozen=True, slots=True)
 class IndexDescription:
     """The part of an entry that only people read.
@@ -113,6 +134,45 @@ def describe_index(entry: IndexEntry) -> IndexDescription:
         (told.type_url, told.value) if message.HasField("index_details") else None,
         tuple(message.covering_fields),
     )
+
+
+def encode_index(entry: IndexEntry, told: IndexDescription) -> IndexEntry:
+    """The entry with its bytes.
+
+    Parameters
+    ----------
+    entry : IndexEntry
+        Its ``raw`` and ``details_type`` do not count.
+    told : IndexDescription
+
+    Raises
+    ------
+    OverflowError, ValueError
+        A number does not fit its field.
+    """
+    message = table_pb2.IndexMetadata(
+        uuid=table_pb2.UUID(uuid=entry.uuid.bytes),
+        fields=entry.fields,
+        name=entry.name,
+        dataset_version=entry.dataset_version,
+        index_version=told.version,
+        covering_fields=told.covering_fields,
+        files=[table_pb2.IndexFile(path=path, size_bytes=size) for path, size in told.files],
+    )
+    if entry.fragment_bitmap is not None:
+        message.fragment_bitmap = entry.fragment_bitmap
+    if entry.base_id is not None:
+        message.base_id = entry.base_id
+    if told.details is not None:
+        message.index_details.type_url, message.index_details.value = told.details
+    if told.created_at is not None:
+        message.created_at = _milliseconds(told.created_at)
+    return decode_index(message.SerializeToString())
+
+
+def _milliseconds(time: datetime) -> int:
+    """A time in milliseconds since 1970; one without a zone is local."""
+    return (time.astimezone(UTC) - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
 
 
 def _time(milliseconds: int) -> datetime | None:

@@ -12,6 +12,7 @@ from lancecy.table.operations import (
     UNKNOWN,
     Append,
     Clone,
+    CreateIndex,
     Delete,
     Foreign,
     MapUpdate,
@@ -25,7 +26,7 @@ from lancecy.table.operations.base import Footprint
 from lancecy.table.operations.key_filter import KeyFilter
 from lancecy.table.operations.registry import REGISTRY
 from lancecy.table.operations.transaction import decode_transaction
-from tests.helpers.builders import make_deletion_file
+from tests.helpers.builders import make_deletion_file, make_index
 from tests.table.grid import MINE, measured, theirs
 
 
@@ -50,7 +51,7 @@ def test_grid_has_a_letter_for_every_pair() -> None:
     assert set(GRID) == made | {"fast_forward"}, "a fast-forward is stored as an overwrite"
     assert set(COLUMNS) == read - {"relocate"}, "a relocation is stored as an update of bases"
     assert all(tuple(row) == tuple(COLUMNS) for row in GRID.values())
-    assert {letter for row in GRID.values() for letter in row.values()} == set(".RIfdwrekmbgxiauv")
+    assert {letter for row in GRID.values() for letter in row.values()} == set(".RIfdwrekmbgxicnauv")
 
 
 @pytest.mark.parametrize("mine", MINE)
@@ -121,6 +122,26 @@ def test_base_is_not_moved_from_under_new_files() -> None:
         assert check(relocate, harmless) is Verdict.COMPATIBLE
 
 
+def test_indices_conflict_by_name() -> None:
+    mine, other = make_index(name="mine"), make_index(name="other")
+    assert check(CreateIndex((mine,)), CreateIndex((other,), (other,))) is Verdict.COMPATIBLE
+    assert check(CreateIndex((), (mine,)), CreateIndex((), (mine,))) is Verdict.COMPATIBLE
+    assert check(CreateIndex((mine,)), CreateIndex((), (mine,))) is Verdict.RETRY
+    assert check(CreateIndex((), (mine,)), CreateIndex((mine,))) is Verdict.RETRY
+
+
+def test_index_conflicts_with_changes_of_what_it_covers() -> None:
+    mine = CreateIndex((make_index(fields=(1,), fragments=(0,)),))
+    for kind in ("update_columns", "replacement"):
+        other = Foreign(kind, rewritten=frozenset({0}), fields=frozenset({2}))
+        assert check(mine, other) is Verdict.COMPATIBLE
+        assert check(mine, Foreign(kind, rewritten=frozenset({1}))) is Verdict.COMPATIBLE
+        assert check(mine, Foreign(kind, rewritten=frozenset({0}))) is Verdict.RETRY
+    assert (
+        check(CreateIndex((), mine.new), Foreign("rewrite", rewritten=frozenset({0}))) is Verdict.COMPATIBLE
+    )
+
+
 def test_delete_whose_files_are_written_cannot_be_merged() -> None:
     written = Delete(files={0: make_deletion_file()})
     assert check(written, Delete({0: np.array([1])})) is Verdict.RETRY
@@ -169,7 +190,7 @@ ONE = frozenset({7})
     (message(data_overlay=T.DataOverlay(groups=[T.DataOverlayGroup(fragment_id=7)])),
      Footprint("overlay", rewritten=ONE)),
     (message(create_index=T.CreateIndex(new_indices=[INDEX])),
-     Footprint("index", fields=frozenset({3}))),
+     Footprint("index", upserts=frozenset({""}), fields=frozenset({3}))),
     (message(update_mem_wal_state=T.UpdateMemWalState()), Footprint("mem_wal")),
     (message(clone=T.Clone()), Footprint("clone")),
     (message(update_config=T.UpdateConfig(field_metadata=[b"x"])), Footprint("unknown")),

@@ -14,12 +14,15 @@ from lancecy.schema import Schema
 from lancecy.table.operations import (
     Append,
     Clone,
+    CreateIndex,
+    DataOverlay,
     DataReplacement,
     Delete,
     Foreign,
     MapUpdate,
     Merge,
     Operation,
+    OverlayFile,
     Overwrite,
     Project,
     RepairRowIds,
@@ -37,7 +40,14 @@ from lancecy.table.operations.key_filter import KeyFilter
 from lancecy.table.operations.registry import REGISTRY
 from lancecy.table.operations.transaction import decode_transaction, encode_transaction
 from lancecy.table.wire.fragment import encode_fragment
-from tests.helpers.builders import make_base, make_data_file, make_deletion_file, make_fragment, make_schema
+from tests.helpers.builders import (
+    make_base,
+    make_data_file,
+    make_deletion_file,
+    make_fragment,
+    make_index,
+    make_schema,
+)
 
 # Its rows keep their ids and versions.
 MOVED = make_fragment(0, deletion_file=None)
@@ -71,6 +81,7 @@ SAMPLES: dict[type[Operation], list[Operation]] = {
     Project: [Project(replace(make_schema(), metadata={})),
               Project(replace(make_schema(), metadata={}), preserves_nullability=False)],
     Clone: [Clone(3, "/t"), Clone(4, "/t/tree/a", "a", "b"), Clone(5, "s3://b/t", is_shallow=False)],
+    CreateIndex: [CreateIndex((make_index(), make_index(name="m")), (make_index(),)), CreateIndex()],
     DataReplacement: [DataReplacement(((3, make_data_file()), (4, make_data_file(path="g"))))],
 }  # fmt: skip
 
@@ -99,6 +110,15 @@ def test_operation_comes_back_as_it_was(operation: Operation) -> None:
     assert type(found.operation) is type(operation)
     assert encode_transaction(found) == written
     assert found.operation == operation or isinstance(operation, Delete), "a delete has no equality"
+
+
+def test_overlays_come_back_as_they_were() -> None:
+    overlays = (
+        OverlayFile(make_data_file(), b"all columns"),
+        OverlayFile(make_data_file(), (b"one", b"two"), 7),
+    )
+    operation = DataOverlay("overlay", rewritten=frozenset({3}), groups=((3, overlays),))
+    assert decode_transaction(encode_transaction(Transaction(4, "u", operation))).operation == operation
 
 
 def test_delete_comes_back_with_its_files() -> None:
