@@ -6,7 +6,7 @@ row ids, rows keep their ids and the versions in which they were created.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypeAlias
@@ -29,11 +29,12 @@ from lancecy.expr.build import Filter
 from lancecy.keyword_options import checked_arguments
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.request import ScanRequest, at_instant
+from lancecy.table.manifest import Fragment
 from lancecy.table.operations import Update
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.progress import WriteCallback, WriteProgress
 
-__all__ = ["Updates"]
+__all__ = ["UpdatedRows", "Updates"]
 
 Int64: TypeAlias = NDArray[np.int64]
 UInt64: TypeAlias = NDArray[np.uint64]
@@ -53,6 +54,8 @@ class UpdatedRows:
         Rows for which it is false or null stay.
     instant : int
         The time for ``now()`` and the like, from :func:`lancecy.expr.time_now`.
+    fragments : tuple of int, optional
+        Ids of the fragments whose rows are updated; all by default.
 
     Raises
     ------
@@ -61,13 +64,18 @@ class UpdatedRows:
     """
 
     def __init__(
-        self, context: ScanContext, updates: Mapping[str, object], where: Filter, instant: int
+        self,
+        context: ScanContext,
+        updates: Mapping[str, object],
+        where: Filter,
+        instant: int,
+        fragments: tuple[int, ...] | None = None,
     ) -> None:
         self._context = context
         self._set = Assignments.of(context, updates, instant)
         schema = context.snapshot.schema.arrow
         _, condition = at_instant(None, where, schema, instant)
-        self.request = ScanRequest(columns=self._set.columns, filter=condition)
+        self.request = ScanRequest(columns=self._set.columns, filter=condition, fragments=fragments)
         context.projection(self.request)
         self._addresses: list[UInt64] = []
 
@@ -95,6 +103,11 @@ class UpdatedRows:
         """Number of rows read so far."""
         return sum(addresses.size for addresses in self._addresses)
 
+    @property
+    def addresses(self) -> UInt64:
+        """Addresses of the rows read so far."""
+        return np.concatenate(self._addresses or [np.empty(0, np.uint64)])
+
     def operation(self, made: Sequence[FragmentMetadata]) -> Update:
         """The operation that puts the new rows in place of the old ones.
 
@@ -103,10 +116,23 @@ class UpdatedRows:
         made : sequence of FragmentMetadata
             Fragments of the rows of :meth:`batches`.
         """
-        addresses = np.concatenate(self._addresses or [np.empty(0, np.uint64)])
-        rows, removed = self._removed(addresses)
-        fragments = moved(self._context.snapshot, made, addresses)
-        return Update(rows, fragments, removed=removed, fields=self._set.field_ids)
+        return self.joined([(made, self.addresses)])
+
+    def joined(self, parts: Iterable[tuple[Sequence[FragmentMetadata], UInt64]]) -> Update:
+        """The operation that puts new rows of several parts in place of the old ones.
+
+        Parameters
+        ----------
+        parts : iterable of (fragments, addresses)
+            The new fragments of each part, and the addresses of the rows in them.
+        """
+        fragments: list[Fragment] = []
+        found: list[UInt64] = [np.empty(0, np.uint64)]
+        for made, addresses in parts:
+            fragments += moved(self._context.snapshot, made, addresses)
+            found.append(addresses)
+        rows, removed = self._removed(np.concatenate(found))
+        return Update(rows, tuple(fragments), removed=removed, fields=self._set.field_ids)
 
     def _removed(self, addresses: UInt64) -> tuple[dict[int, Int64], tuple[int, ...]]:
         """The rows to delete by fragment, and the fragments of which none is left."""

@@ -8,6 +8,7 @@
 ``diff``               the same for versions of different branches (``row_changes``)
 ``add_columns``        columns computed by the workers (``columns``)
 ``merge_insert``       a frame into a table by keys, joined by the workers (``merging``)
+``update``             sets columns of matching rows on the workers (``updating``)
 ``plain``              a frame without lancecy's dtypes (``dtypes``)
 ``NestedArrowDtype``   the pandas dtype that keeps vectors, lists, structs and maps
                        through shuffles and Parquet (``dtypes``)
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from lancecy.dask.merging import merge_insert as merge_insert
     from lancecy.dask.row_changes import changes as changes
     from lancecy.dask.row_changes import diff as diff
+    from lancecy.dask.updating import update as update
 
 _HOMES = {
     "lancecy.dask.array": "to_dask_array",
@@ -45,6 +47,7 @@ _HOMES = {
     "lancecy.dask.dtypes": "NestedArrowDtype plain to_frame",
     "lancecy.dask.merging": "merge_insert",
     "lancecy.dask.row_changes": "changes diff",
+    "lancecy.dask.updating": "update",
 }
 
 __getattr__, __dir__, __all__ = lazy_attributes(__name__, _HOMES)

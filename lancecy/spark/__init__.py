@@ -8,6 +8,7 @@
 ``write``                a DataFrame to a table, written by the executors (``sink``)
 ``add_columns``          columns computed by the executors (``columns``)
 ``merge``                a DataFrame into a table by keys, joined by the executors (``merging``)
+``update``               sets columns of matching rows on the executors (``updating``)
 ``dataframe``            an Arrow table in memory as a DataFrame (``frames``)
 ``LancecyDataSource``    implements ``format("lancecy")`` and ``USING lancecy`` (``source``)
 ``register``             registers that format where Spark does not find it (``source``)
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from lancecy.spark.types import normalize as normalize
     from lancecy.spark.types import original_schema as original_schema
     from lancecy.spark.types import spark_arrow_schema as spark_arrow_schema
+    from lancecy.spark.updating import update as update
 
 _HOMES = {
     "lancecy.spark.columns": "add_columns",
@@ -50,6 +52,7 @@ _HOMES = {
     "lancecy.spark.sink": "write",
     "lancecy.spark.source": "LancecyDataSource register",
     "lancecy.spark.types": "normalize original_schema spark_arrow_schema",
+    "lancecy.spark.updating": "update",
 }
 
 __getattr__, __dir__, __all__ = lazy_attributes(__name__, _HOMES)

@@ -10,7 +10,6 @@ Pieces are Arrow streams as bytes, so that a shuffle changes no type.
 
 from __future__ import annotations
 
-import base64
 import json
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,6 +30,7 @@ from lancecy.changes.merging.rows import hashes_of_new, written_batches, written
 from lancecy.changes.merging.source import Source
 from lancecy.changes.moves import moved
 from lancecy.changes.options import CommitRequest, WriteRequest
+from lancecy.changes.row_texts import numbers_of, text_of
 from lancecy.changes.shared import SharedWrite, share
 from lancecy.errors import CommitUnknownError, LanceError
 from lancecy.scanning import run_task
@@ -219,9 +219,9 @@ class SharedMerge:
             ]
             result = {
                 "fragments": [fragment.to_json() for fragment in made],
-                "moved": _text(matches.addresses),
-                "gone": _text(np.concatenate([np.empty(0, np.uint64), *gone])),
-                "hashes": _text(hashes_of_new(source, rules, matches)),
+                "moved": text_of(matches.addresses),
+                "gone": text_of(np.concatenate([np.empty(0, np.uint64), *gone])),
+                "hashes": text_of(hashes_of_new(source, rules, matches)),
                 "stats": matches.stats,
             }
         return json.dumps(result)
@@ -243,11 +243,11 @@ class SharedMerge:
         stats = {"num_inserted_rows": 0, "num_updated_rows": 0, "num_deleted_rows": 0}
         for result in found:
             made = [FragmentMetadata.from_json(text) for text in result["fragments"]]
-            fragments += moved(snapshot, made, _numbers(result["moved"]))
+            fragments += moved(snapshot, made, numbers_of(result["moved"]))
             stats = {name: count + result["stats"][name] for name, count in stats.items()}
         none = np.empty(0, np.uint64)
-        gone = np.concatenate([none, *(_numbers(result["gone"]) for result in found)])
-        hashes = np.concatenate([none, *(_numbers(result["hashes"]) for result in found)])
+        gone = np.concatenate([none, *(numbers_of(result["gone"]) for result in found)])
+        hashes = np.concatenate([none, *(numbers_of(result["hashes"]) for result in found)])
         keys = tuple(snapshot.schema.field(name).id for name in self.on)
         update = Update(
             offsets_of(gone),
@@ -354,11 +354,3 @@ def _whole(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     if not tables:
         return schema.empty_table()
     return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
-
-
-def _text(numbers: UInt64) -> str:
-    return base64.b64encode(np.ascontiguousarray(numbers, "<u8").tobytes()).decode()
-
-
-def _numbers(text: str) -> UInt64:
-    return np.frombuffer(base64.b64decode(text), "<u8").astype(np.uint64)
