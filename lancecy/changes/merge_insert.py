@@ -418,9 +418,9 @@ class MergeInsertBuilder:
             )
             with nullcontext() if merge.shared is None else merge.shared.awaited():
                 results = engine.run(merge, tasks)
-            operation, stats = merge.operation(self._dataset.context.snapshot, results)
-            if any(stats.values()):
-                with merge.removed_if_refused():
+            with merge.ended():
+                operation, stats = merge.operation(self._dataset.context.snapshot, results)
+                if any(stats.values()):
                     self._dataset._change(operation, options=merge.commit_options)
             return stats
 

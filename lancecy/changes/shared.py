@@ -160,6 +160,22 @@ class SharedWrite:
             self.failed(error)
             raise
 
+    @contextmanager
+    def ending(self) -> Iterator[None]:
+        """Commit within the block, by other means than :meth:`commit`: removes the marker afterwards.
+
+        After an error of the commit, the files are removed, unless a version may name them.
+        """
+        try:
+            yield
+        except CommitUnknownError:
+            raise
+        except LanceError:
+            self.clear()
+            raise
+        finally:
+            self.ended()
+
     def ended(self) -> None:
         """Remove the marker after a commit that was not made by :meth:`commit`, or in place of it."""
         self._unmark(self.location.open(self.session))

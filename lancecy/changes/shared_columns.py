@@ -165,11 +165,16 @@ def add_shared_columns(
         columns = _shared(context, plan, udf, names, batch_size, first_id, embed_credentials)
         with columns.shared.awaited():
             texts = engine(columns, [fragment.id for fragment in fragments]) if fragments else []
-        made = {found.id: found.files[0] for found in map(FragmentMetadata.from_json, texts)}
-        if made.keys() != {fragment.id for fragment in fragments}:
-            raise FormatError(f"workers returned the columns of {len(made)} of {len(fragments)} fragments")
-        for fragment in fragments:
-            yield fragment, made[fragment.id]
+        try:
+            made = {found.id: found.files[0] for found in map(FragmentMetadata.from_json, texts)}
+            if made.keys() != {fragment.id for fragment in fragments}:
+                raise FormatError(
+                    f"workers returned the columns of {len(made)} of {len(fragments)} fragments"
+                )
+            for fragment in fragments:
+                yield fragment, made[fragment.id]
+        finally:
+            columns.shared.ended()
 
     planner = planner_of(udf, names, None, batch_size)
     dataset._write_columns(planner, retries, filler=filler)

@@ -7,8 +7,7 @@ back, of each task once, so a scheduler may repeat tasks.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias, TypedDict
@@ -19,7 +18,6 @@ from lancecy.changes.planning import planned_move
 from lancecy.changes.row_texts import numbers_of, text_of
 from lancecy.changes.shared import SharedWrite, share_planned
 from lancecy.changes.update import UpdatedRows
-from lancecy.errors import CommitUnknownError, LanceError
 from lancecy.expr import time_now
 from lancecy.expr.build import Filter
 from lancecy.keyword_options import whole_number
@@ -106,19 +104,6 @@ class SharedUpdate:
         result = {"fragments": [part.to_json() for part in made], "moved": text_of(rows.addresses)}
         return json.dumps(result)
 
-    @contextmanager
-    def committed(self) -> Iterator[None]:
-        """After an error of the commit, remove the data files, unless a version may name them; end the update."""
-        try:
-            yield
-        except CommitUnknownError:
-            raise
-        except LanceError:
-            self.shared.clear()
-            raise
-        finally:
-            self.shared.ended()
-
 
 UpdateEngine: TypeAlias = Callable[[SharedUpdate], Iterable[str]]
 """Calls ``SharedUpdate.run`` for each task on some worker, and returns what these return."""
@@ -172,7 +157,7 @@ def update_shared(
                 ([FragmentMetadata.from_json(part) for part in each["fragments"]], numbers_of(each["moved"]))
                 for each in results
             ]
-        with update.committed():
+        with update.shared.ending():
             if any(made for made, _ in parts):
                 dataset._change(rows.joined(parts), options=update.shared.commit_options)
         return sum(addresses.size for _, addresses in parts)

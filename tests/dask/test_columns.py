@@ -49,6 +49,7 @@ def test_workers_compute_columns(tmp_path: Path, thread_client: Client, version:
         ds, embed, ["a"], batch_size=2, compute_kwargs={"scheduler": thread_client}
     )
     assert (new is ds, ds.version, len(files(tmp_path / "t" / "data"))) == (True, 3, len(before) + 4)
+    assert not [name for name in files(tmp_path) if "_write_" in name], "a marker would keep old versions"
     rows = lancecy.dataset(tmp_path / "t").to_table().to_pydict()
     assert rows["a"] == [0, 1, 2, 3, 5, 6, 7, 8, 9]
     assert rows["vec"] == [[n, 2 * n] for n in rows["a"]]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -32,7 +32,6 @@ from lancecy.changes.moves import moved
 from lancecy.changes.options import CommitRequest, WriteRequest
 from lancecy.changes.row_texts import numbers_of, text_of
 from lancecy.changes.shared import SharedWrite, share
-from lancecy.errors import CommitUnknownError, LanceError
 from lancecy.scanning import run_task
 from lancecy.scanning.context import ScanContext, context_for
 from lancecy.scanning.plan import plan
@@ -264,16 +263,10 @@ class SharedMerge:
         return tuple(node.id for top in self.shared.plan.schema.fields for node in top.walk())
 
     @contextmanager
-    def removed_if_refused(self) -> Iterator[None]:
-        """After an error of the commit, remove the data files, unless a version may name them."""
-        try:
+    def ended(self) -> Iterator[None]:
+        """The end of the merge: after an error of the commit, the data files are removed, unless a version may name them."""
+        with nullcontext() if self.shared is None else self.shared.ending():
             yield
-        except CommitUnknownError:
-            raise
-        except LanceError:
-            if self.shared is not None:
-                self.shared.clear()
-            raise
 
     @property
     def commit_options(self) -> CommitRequest:
