@@ -56,6 +56,14 @@ class BranchFiles:
     copied: tuple[Fragment, ...]
     files: tuple[_File, ...]
 
+    @property
+    def nbytes(self) -> int:
+        """Size of all files to copy; asks for sizes that are not known."""
+        return sum(
+            file.store.head(f"{file.prefix}{file.path}").size if file.size is None else file.size
+            for file in self.files
+        )
+
 
 def branch_files(branch: Snapshot, target: Snapshot) -> BranchFiles:
     """Where the files of a branch's version are for the branch's parent, and which must be copied there.

@@ -60,7 +60,9 @@ class FastForwards(Change):
     """The dataset method that brings a branch to its parent."""
 
     @checked_arguments()
-    def fast_forward(self, branch: str, progress: Progress | None = None) -> FastForwardStats:
+    def fast_forward(
+        self, branch: str, progress: Progress | None = None, *, dry_run: bool = False
+    ) -> FastForwardStats:
         """Make the newest version of a branch the next version of this table, which has not changed since the branch began.
 
         Parameters
@@ -69,6 +71,8 @@ class FastForwards(Change):
             A branch that was made from this one: from the main branch, or from the branch that is open.
         progress : function of a Step, optional
             Called while files are copied.
+        dry_run : bool
+            Only check whether it is possible, and count what would be copied.
 
         Returns
         -------
@@ -117,10 +121,13 @@ class FastForwards(Change):
         source = open_at(target, (branch, None))
         steps = _steps(start, branch, source, target)
         if steps[-1][0] == source.version:
-            self._move(target.version)
+            if not dry_run:
+                self._move(target.version)
             return FastForwardStats(target.version, source.version)
         record = FastForwarded(branch, start.id, (*steps, (source.version, target.version + 1)))
         files = branch_files(source, target)
+        if dry_run:
+            return FastForwardStats(target.version + 1, source.version, len(files.files), files.nbytes)
         store = target.location.open(target.session)
         nbytes = copy_files(files, source, target, store, progress or silent)
         self._commit(record, source, target, files)

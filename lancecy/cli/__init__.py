@@ -5,6 +5,9 @@
 ``reading``      ``info schema head count versions explain inspect diff verify``
 ``exporting``    ``export``, and the files and pipes that it writes
 ``writing``      ``write delete restore cleanup bases repair``
+``tags``         ``tag``
+``branches``     ``branch``
+``cloning``      ``clone``
 ``sources``      files that ``write`` takes rows from, and standard input
 ``text_values``  dates, bytes, vectors and so on from text
 ``json_text``    Arrow arrays as JSON text

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import click
 import pyarrow as pa
 
-from lancecy.cli import columns, compacting, exporting, merging, reading, writing
+from lancecy.cli import branches, cloning, columns, compacting, exporting, merging, reading, tags, writing
 from lancecy.cli.output import fail, warn
 from lancecy.errors import LanceError
 
@@ -115,6 +115,9 @@ for _command in (
     compacting.compact,
     writing.restore,
     writing.cleanup,
+    tags.tag,
+    branches.branch,
+    cloning.clone,
     writing.bases,
     writing.repair,
 ):

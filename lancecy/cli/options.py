@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -9,16 +11,21 @@ import click
 from click import UsageError
 
 from lancecy.api.datasets import Dataset, dataset
+from lancecy.table.refs.reference import Reference
 
 __all__ = [
     "as_csv",
     "as_json",
+    "branch_uri",
     "column_option",
     "filter_option",
+    "metadata_option",
     "names",
     "opened",
+    "pairs",
     "place_options",
     "quiet_option",
+    "reference",
     "storage_pairs",
     "table_options",
     "version_options",
@@ -26,9 +33,40 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_NEWEST = "latest"
+
+
+def reference(text: str) -> Reference:
+    """A version as users write it: ``3``, the name of a tag, ``branch:3`` or ``branch:latest``.
+
+    Raises
+    ------
+    UsageError
+        A text with a colon is neither of the last two.
+
+    Examples
+    --------
+    >>> reference("3"), reference("v1.0"), reference("team/dev:3"), reference("main:latest")
+    (3, 'v1.0', ('team/dev', 3), ('main', None))
+    """
+    branch, colon, version = text.rpartition(":")
+    if not colon:
+        return int(version) if _is_number(version) else version
+    if not branch or not (_is_number(version) or version == _NEWEST):
+        raise UsageError(f"{text!r} is no version; versions are written 3, TAG, BRANCH:3 or BRANCH:{_NEWEST}")
+    return branch, None if version == _NEWEST else int(version)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.removeprefix("-").isdecimal()
+
+
 quiet_option = click.option("--quiet", is_flag=True, help="No progress bar.")
 as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 as_csv = click.option("--csv", "as_csv", is_flag=True, help="CSV instead of a table.")
+metadata_option = click.option(
+    "--metadata", multiple=True, metavar="KEY=VALUE", help="Text that is stored with it. May be repeated."
+)
 column_option = click.option(
     "-c", "--columns", help="Names separated by commas; nested columns with dots. Default: all columns."
 )
@@ -68,9 +106,60 @@ _allow_option = click.option(
 )
 
 
+_branch_option = click.option(
+    "--branch", metavar="NAME", help="This branch of the table; main is the table without a branch."
+)
+
+
 def place_options(function: F) -> F:
-    """Add the argument URI and the storage options, for a command that changes a table."""
-    return click.argument("uri")(_storage_option(_allow_option(function)))
+    """Add the argument URI, the storage options and the branch, for a command that changes a table.
+
+    The command gets the URI of the branch.
+    """
+
+    @functools.wraps(function)
+    def on_branch(
+        *,
+        uri: str,
+        branch: str | None,
+        storage_options: tuple[str, ...],
+        allowed_bases: tuple[str, ...],
+        **options: Any,
+    ) -> Any:
+        place = branch_uri(uri, branch, storage_options, allowed_bases=allowed_bases)
+        return function(uri=place, storage_options=storage_options, allowed_bases=allowed_bases, **options)
+
+    return click.argument("uri")(_branch_option(_storage_option(_allow_option(on_branch))))  # type: ignore[return-value]
+
+
+def branch_uri(
+    uri: str,
+    branch: str | None,
+    storage_options: tuple[str, ...] = (),
+    untrusted: bool = False,
+    allowed_bases: tuple[str, ...] = (),
+) -> str:
+    """The URI of a branch of the table at a URI, or of one of its other branches; the same URI for no branch.
+
+    Raises
+    ------
+    LanceError
+        There is no such branch, or the table cannot be opened.
+    """
+    if branch is None:
+        return uri
+    with warnings.catch_warnings():
+        # Only the place is wanted here; the command opens the version, and warns of what it finds.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found = dataset(
+            uri,
+            (branch, None),
+            storage_options=storage_pairs(storage_options),
+            untrusted=untrusted,
+            allowed_bases=allowed_bases or None,
+            recover=True,
+        )
+    return found.location.uri
 
 
 def table_options(function: F) -> F:
@@ -81,6 +170,7 @@ def table_options(function: F) -> F:
         ),
         _allow_option,
         _storage_option,
+        _branch_option,
         click.option(
             "--recover",
             is_flag=True,
@@ -93,23 +183,34 @@ def table_options(function: F) -> F:
 
 def version_options(function: F) -> F:
     """Add the options that name a version."""
-    return click.option("--version", type=int, help="This version instead of the latest.")(
+    for decorate in (
         click.option(
             "--asof",
             metavar="TIME",
             help="The version of this time, such as '2024-05-01 12:00:00+02:00'; without a zone it is local time.",
-        )(function)
-    )
+        ),
+        click.option("--tag", metavar="NAME", help="The version that this tag names."),
+        click.option(
+            "--version",
+            type=reference,
+            metavar="REF",
+            help=f"This version instead of the latest: 3, TAG, BRANCH:3 or BRANCH:{_NEWEST}.",
+        ),
+    ):
+        function = decorate(function)
+    return function
 
 
 def opened(
     uri: str,
-    version: int | None = None,
+    version: Reference = None,
     storage_options: tuple[str, ...] = (),
     untrusted: bool = False,
     allowed_bases: tuple[str, ...] = (),
     asof: str | None = None,
     recover: bool = False,
+    branch: str | None = None,
+    tag: str | None = None,
 ) -> Dataset:
     """Open the table of a command.
 
@@ -120,17 +221,30 @@ def opened(
     LanceError
         The table cannot be opened.
     """
-    if version is not None and asof is not None:
-        raise UsageError("--version and --asof both name a version: give one of them")
     return dataset(
         uri,
-        version,
+        _one_version(version, asof, branch, tag),
         asof,
         storage_options=storage_pairs(storage_options),
         untrusted=untrusted,
         allowed_bases=allowed_bases or None,
         recover=recover,
     )
+
+
+def _one_version(version: Reference, asof: str | None, branch: str | None, tag: str | None) -> Reference:
+    """The version that the options name; None for the newest one."""
+    named = {"--version": version, "--tag": tag, "--asof": asof}
+    given = [option for option, value in named.items() if value is not None]
+    if len(given) > 1:
+        raise UsageError(f"{given[0]} and {given[1]} both name a version: give one of them")
+    if branch is None:
+        return version if tag is None else tag
+    if tag is not None or isinstance(version, str | tuple):
+        raise UsageError(
+            f"{given[0]} names the branch too: leave --branch out; --branch goes with a number or --asof"
+        )
+    return (branch, version)
 
 
 def storage_pairs(texts: tuple[str, ...]) -> dict[str, str] | None:
@@ -141,11 +255,28 @@ def storage_pairs(texts: tuple[str, ...]) -> dict[str, str] | None:
     UsageError
         A text has no ``=``.
     """
-    pairs = [text.partition("=") for text in texts]
-    wrong = [key for key, equals, _ in pairs if not equals]
+    return pairs("a storage option", texts) or None
+
+
+def pairs(what: str, texts: tuple[str, ...]) -> dict[str, str]:
+    """A dictionary from KEY=VALUE texts.
+
+    Parameters
+    ----------
+    what : str
+        What the error calls a text.
+    texts : tuple of str
+
+    Raises
+    ------
+    UsageError
+        A text has no ``=``.
+    """
+    found = [text.partition("=") for text in texts]
+    wrong = [key for key, equals, _ in found if not equals]
     if wrong:
-        raise UsageError(f"a storage option is KEY=VALUE, not {wrong[0]!r}")
-    return {key: value for key, _, value in pairs} or None
+        raise UsageError(f"{what} is KEY=VALUE, not {wrong[0]!r}")
+    return {key: value for key, _, value in found}
 
 
 def names(columns: str | None) -> list[str] | None:

@@ -41,6 +41,7 @@ __all__ = [
     "show_json",
     "show_rows",
     "show_text",
+    "time_text",
     "warn",
 ]
 
@@ -64,6 +65,16 @@ REMEDIES: tuple[tuple[str, str], ...] = (
     (r"\bupdate_config\b", "`lancecy write FILE URI --mode append`"),
     (r"\braise Limits\.(\w+) to allow it", r"in Python lancecy.Limits(\1=…) allows it"),
     (r"^asof (?=')", "--asof "),
+    (r"\bds\.branches\.remove_leftover\('([^']*)'\)", r"`lancecy branch URI remove-leftover \1`"),
+    (r"\bds\.branches\.remove_leftover\b", "`lancecy branch URI remove-leftover`"),
+    (r"\bds\.branches\.list_leftovers\(\)", "`lancecy branch URI leftovers`"),
+    (r"\bds\.branches\.list\(\)", "`lancecy branch URI`"),
+    (r"\bds\.branches\.delete\b", "`lancecy branch URI delete`"),
+    (r"\bcreate_branch\b", "`lancecy branch URI create`"),
+    (r"\btags\.(update|delete)\b", r"`lancecy tag URI \1`"),
+    (r"\bolder_than=timedelta\(0\)", "--older-than 0s"),
+    (r"\bshallow_clone\(protect=True\)", "`lancecy clone --protect`"),
+    (r"\bdeep_clone\b", "`lancecy clone --deep`"),
 )
 """Patterns of the library's remedies, and the shell's remedies in their place."""
 
@@ -148,6 +159,11 @@ def _plain(value: object) -> Any:
 def show_text(text: str) -> None:
     """Print text whose control characters are already escaped."""
     click.echo(text)
+
+
+def time_text(time: dt.datetime | None) -> str:
+    """A time to the second, for a column that names its zone."""
+    return "unknown" if time is None else f"{time:%Y-%m-%d %H:%M:%S}"
 
 
 def show_facts(facts: Sequence[tuple[str, str]]) -> None:

@@ -17,18 +17,30 @@ from lancecy.changes.transactions import Transaction, transactions_by_version
 from lancecy.cli.options import (
     as_csv,
     as_json,
+    branch_uri,
     column_option,
     filter_option,
     names,
     opened,
     quiet_option,
+    reference,
     storage_pairs,
     table_options,
 )
-from lancecy.cli.output import bar, in_shell_terms, show_csv, show_facts, show_json, show_rows, show_text
+from lancecy.cli.output import (
+    bar,
+    in_shell_terms,
+    show_csv,
+    show_facts,
+    show_json,
+    show_rows,
+    show_text,
+    time_text,
+)
 from lancecy.errors import printable
 from lancecy.inspection import files as inspection
 from lancecy.schema import Field
+from lancecy.table.refs.reference import Reference
 
 __all__ = [
     "count",
@@ -163,7 +175,13 @@ def versions(as_json: bool, **table: Any) -> None:
     else:
         header = ("version", "written (UTC)", "operation", "rows", "message")
         rows = [
-            (v["version"], _time(v["timestamp"]), v["operation"] or "unknown", _rows(v), v["message"] or "")
+            (
+                v["version"],
+                time_text(v["timestamp"]),
+                v["operation"] or "unknown",
+                _rows(v),
+                v["message"] or "",
+            )
             for v in found
         ]
         show_rows(header, rows, right=["version", "rows"])
@@ -204,7 +222,7 @@ def _log_cells(entry: dict[str, Any]) -> tuple[object, ...]:
     counts = [entry[name] for name in ("rows", "rows_added", "rows_removed")]
     return (
         entry["version"],
-        _time(entry["timestamp"]),
+        time_text(entry["timestamp"]),
         entry["writer"] or "unknown",
         entry["operation"] or "unknown",
         *("unknown" if count is None else f"{count:,}" for count in counts),
@@ -215,10 +233,6 @@ def _log_cells(entry: dict[str, Any]) -> tuple[object, ...]:
 
 def _rows(version: dict[str, Any]) -> str:
     return f"{int(version['metadata']['total_rows']):,}"
-
-
-def _time(value: Any) -> str:
-    return "unknown" if value is None else f"{value:%Y-%m-%d %H:%M:%S}"
 
 
 @click.command()
@@ -255,11 +269,14 @@ def inspect(file: str, pages: bool, as_json: bool) -> None:
 
 @click.command()
 @table_options
-@click.argument("old", type=int)
-@click.argument("new", type=int, required=False)
+@click.argument("old", type=reference)
+@click.argument("new", type=reference, required=False)
 @as_json
-def diff(old: int, new: int | None, as_json: bool, **table: Any) -> None:
-    """Show what changed in the table at URI from version OLD to version NEW (default: the latest)."""
+def diff(old: Reference, new: Reference, as_json: bool, **table: Any) -> None:
+    """Show what changed in the table at URI from version OLD to version NEW (default: the latest).
+
+    Versions are written 3, TAG, BRANCH:3 or BRANCH:latest, where main is the table without a branch.
+    """
     found = opened(**table).diff(old, new)
     if as_json:
         show_json(found.to_dict())
@@ -289,8 +306,14 @@ def verify(columns: str | None, mend: bool, quiet: bool, as_json: bool, **table:
 
 
 def _repaired(
-    uri: str, storage_options: tuple[str, ...], untrusted: bool, allowed_bases: tuple[str, ...], **_: Any
+    uri: str,
+    storage_options: tuple[str, ...],
+    untrusted: bool,
+    allowed_bases: tuple[str, ...],
+    branch: str | None,
+    **_: Any,
 ) -> TableRepair:
+    place = branch_uri(uri, branch, storage_options, untrusted, allowed_bases)
     return repair_table(
-        uri, storage_pairs(storage_options), untrusted=untrusted, allowed_bases=allowed_bases or None
+        place, storage_pairs(storage_options), untrusted=untrusted, allowed_bases=allowed_bases or None
     )

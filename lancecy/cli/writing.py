@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 import pyarrow as pa
+from click import UsageError
 
 from lancecy.api.datasets import Dataset
 from lancecy.api.repairs import repair as repair_table
@@ -22,15 +23,18 @@ from lancecy.cli.options import (
     opened,
     place_options,
     quiet_option,
+    reference,
     storage_pairs,
     version_options,
 )
 from lancecy.cli.output import bar, show_facts, show_json, show_rows, show_text
 from lancecy.cli.sources import FORMATS, STANDARD, inputs, rows_of
 from lancecy.errors import DatasetNotFoundError, printable
+from lancecy.table.refs import MAIN
+from lancecy.table.refs.reference import Reference
 from lancecy.write.targets import DatasetBasePath
 
-__all__ = ["bases", "cleanup", "delete", "repair", "restore", "update", "write"]
+__all__ = ["age", "ask", "bases", "cleanup", "delete", "repair", "restore", "update", "write"]
 
 _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -94,7 +98,7 @@ def write(
 ) -> None:
     """Write the rows of FILE... (Parquet, CSV, TSV, Arrow, JSON lines; - is standard input) to the table at URI."""
     if uri == STANDARD:
-        raise click.UsageError("the table is named last: lancecy write - URI")
+        raise UsageError("the table is named last: lancecy write - URI")
     named = [_base(text) for text in new_bases]
     with inputs(files) as sources, bar(quiet or as_json) as progress:
         table = _columns(uri, storage_options, allowed_bases) if mode == "append" else None
@@ -126,7 +130,7 @@ def _columns(uri: str, storage_options: tuple[str, ...], allowed_bases: tuple[st
 def _base(text: str) -> DatasetBasePath:
     name, equals, path = text.partition("=")
     if not (name and equals and path):
-        raise click.UsageError(f"a base is NAME=PATH, not {text!r}")
+        raise UsageError(f"a base is NAME=PATH, not {text!r}")
     return DatasetBasePath(path, name=name)
 
 
@@ -164,7 +168,7 @@ def delete(
         if dry_run:
             _show(ds, {"rows_to_delete": count, "rows": ds.count_rows()}, as_json)
             return
-        _ask(f"Delete {count:,} of {ds.count_rows():,} rows of {printable(ds.uri)}?")
+        ask(f"Delete {count:,} of {ds.count_rows():,} rows of {printable(ds.uri)}?")
     _show(ds, {"deleted_rows": ds.delete(predicate)["num_deleted_rows"]} | {"version": ds.version}, as_json)
 
 
@@ -197,7 +201,7 @@ def update(
     """Update the rows of the table at URI that --where chooses: --set 'price=price * 1.1' --where 'id < 10'."""
     updates = dict(map(_assignment, assignments))
     if len(updates) < len(assignments):
-        raise click.UsageError("--set has a column twice")
+        raise UsageError("--set has a column twice")
     ds = opened(uri, None, storage_options, allowed_bases=allowed_bases)
     if dry_run:
         found = ds.explain_update(updates, filter_)
@@ -207,7 +211,7 @@ def update(
             show_text("\n".join(map(printable, str(found).split("\n"))))
         return
     if filter_ is None and not yes:
-        _ask(f"Update all {ds.count_rows():,} rows of {printable(ds.uri)}?")
+        ask(f"Update all {ds.count_rows():,} rows of {printable(ds.uri)}?")
     with bar(quiet or as_json) as progress:
         done = ds.update(updates, filter_, progress=progress)
     _show(ds, {"updated_rows": done["num_rows_updated"]}, as_json)
@@ -216,21 +220,26 @@ def update(
 def _assignment(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not (name.strip() and equals and value.strip()):
-        raise click.UsageError(f"--set takes COLUMN=SQL, such as 'price=price * 1.1', not {text!r}")
+        raise UsageError(f"--set takes COLUMN=SQL, such as 'price=price * 1.1', not {text!r}")
     return name.strip(), value.strip()
 
 
-def _ask(question: str) -> None:
+def ask(question: str) -> None:
+    """Ask for confirmation; the command ends if the answer is no.
+
+    Raises
+    ------
+    UsageError
+        There is no terminal to ask on.
+    """
     if not _is_terminal():
-        raise click.UsageError(
-            "cannot ask for confirmation without a terminal: use --yes, or --dry-run first"
-        )
+        raise UsageError("cannot ask for confirmation without a terminal: use --yes, or --dry-run first")
     click.confirm(question, abort=True, err=True)
 
 
 @click.command()
 @place_options
-@click.argument("number", metavar="[VERSION]", type=int, required=False)
+@click.argument("number", metavar="[VERSION]", type=reference, required=False)
 @version_options
 @click.option("--dry-run", is_flag=True, help="Only say what would be restored.")
 @as_json
@@ -238,17 +247,20 @@ def restore(
     uri: str,
     storage_options: tuple[str, ...],
     allowed_bases: tuple[str, ...],
-    number: int | None,
-    version: int | None,
+    number: Reference,
+    version: Reference,
     asof: str | None,
+    tag: str | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
     """Make VERSION of the table at URI, or the one of --asof, the newest again; later versions stay in the history."""
-    if (number, version, asof).count(None) != 2:
-        raise click.UsageError("restore takes one of VERSION, --version and --asof")
-    wanted = number if number is not None else version
+    if (number, version, asof, tag).count(None) != 3:
+        raise UsageError("restore takes one of VERSION, --version, --asof and --tag")
+    wanted = next((each for each in (number, version, tag) if each is not None), None)
     ds = opened(uri, wanted, storage_options, allowed_bases=allowed_bases, asof=asof)
+    if isinstance(wanted, str | tuple):
+        _check_same_branch(ds, opened(uri, None, storage_options, allowed_bases=allowed_bases))
     if dry_run:
         newest = ds.checkout_latest()
         facts = {"would_restore": ds.version, "rows": newest.count_rows(), "rows_after": ds.count_rows()}
@@ -257,6 +269,17 @@ def restore(
     restored = ds.version
     ds.restore()
     _show(ds, {"restored": restored, "rows": ds.count_rows()}, as_json)
+
+
+def _check_same_branch(wanted: Dataset, here: Dataset) -> None:
+    """Refuse a version of another branch, where it would be restored."""
+    branch = wanted.context.snapshot.manifest.branch
+    if branch != here.context.snapshot.manifest.branch:
+        name = printable(branch or MAIN)
+        raise UsageError(
+            f"this is version {wanted.version} of {name}, and a version is restored on its own branch: "
+            f"--branch {name} {wanted.version}"
+        )
 
 
 @click.command()
@@ -288,7 +311,7 @@ def cleanup(
     ds = opened(uri, None, storage_options, allowed_bases=allowed_bases)
     with bar(quiet or as_json) as progress:
         found = ds.cleanup_old_versions(
-            None if older_than is None else _age(older_than),
+            None if older_than is None else age(older_than),
             retain,
             delete_unverified=delete_unverified,
             error_if_tagged_old_versions=not keep_tagged,
@@ -304,14 +327,21 @@ def cleanup(
         show_facts([(names[name], f"{value:,}") for name, value in asdict(found).items()])
 
 
-def _age(text: str) -> timedelta:
+def age(text: str) -> timedelta:
+    """An age from text such as 7d.
+
+    Raises
+    ------
+    UsageError
+        The text is no age, or the age is too large.
+    """
     found = _AGE.fullmatch(text.strip().lower())
     if found is None:
-        raise click.UsageError(f"an age is a number and one of s, m, h, d, w, such as 7d, not {text!r}")
+        raise UsageError(f"an age is a number and one of s, m, h, d, w, such as 7d, not {text!r}")
     try:
         return timedelta(**{_UNITS[found[2]]: float(found[1])})
     except OverflowError:
-        raise click.UsageError(f"the age {text} is too large") from None
+        raise UsageError(f"the age {text} is too large") from None
 
 
 @click.command()
@@ -339,7 +369,7 @@ def bases(
     ds = opened(uri, None, storage_options, allowed_bases=allowed_bases)
     if action != "list":
         if base is None or path is None:
-            raise click.UsageError(f"{action} takes NAME and PATH of the base")
+            raise UsageError(f"{action} takes NAME and PATH of the base")
         if action == "add":
             ds.add_bases([DatasetBasePath(path, name=base, is_dataset_root=dataset_root)])
         else:

@@ -89,7 +89,7 @@ def test_restore_makes_a_version_the_newest(table: Path) -> None:
 def test_restore_takes_one_version(table: Path, options: list[object]) -> None:
     found = run("restore", table, *options)
     assert (found.exit_code, found.stdout) == (2, "")
-    assert "restore takes one of VERSION, --version and --asof" in found.stderr
+    assert "restore takes one of VERSION, --version, --asof and --tag" in found.stderr
     assert lancecy.dataset(table).version == 3
 
 

@@ -95,6 +95,10 @@ def test_every_remedy_of_the_table_is_one_that_the_library_names() -> None:
         ("cleanup_old_versions removes it", "`lancecy cleanup URI` removes it"),
         ("any change of it sets the flag, such as update_config", "any change of it sets the flag, such as `lancecy write FILE URI --mode append`"),
         ("of 0.1: write it anew, with mode='overwrite' and data_storage_version='2.1'", "of 0.1: write it anew, with --mode overwrite and --file-version 2.1"),
+        ("ds.branches.remove_leftover('a/b') removes what is left", "`lancecy branch URI remove-leftover a/b` removes what is left"),
+        ("pass older_than=timedelta(0)", "pass --older-than 0s"),
+        ("tags.update moves it, tags.delete removes it", "`lancecy tag URI update` moves it, `lancecy tag URI delete` removes it"),
+        ("safe clones: shallow_clone(protect=True), deep_clone", "safe clones: `lancecy clone --protect`, `lancecy clone --deep`"),
         ("a message without remedies", "a message without remedies"),
     ],
 )  # fmt: skip
