@@ -9,6 +9,7 @@ import os
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, Literal, Unpack, overload
 
 import pyarrow as pa
@@ -413,6 +414,7 @@ def commit(
     detached: bool = False,
     token: str | None = None,
     max_retries: int = 20,
+    commit_timeout: timedelta | None = None,
     **options: Unpack[CommitOptions],
 ) -> Dataset:
     """Commit a prepared change as the next version of a table.
@@ -440,6 +442,8 @@ def commit(
         became.
     max_retries : int
         Maximum number of lost races for the next version.
+    commit_timeout : timedelta, optional
+        After this, no race is tried again. By default ``max_retries`` alone limits them.
     enable_stable_row_ids, enable_v2_manifest_paths : bool
         New tables only, as for :func:`lancecy.write_dataset`.
     durability : "fsync" or "none"
@@ -462,7 +466,7 @@ def commit(
     ConflictError
         A later version excludes the change.
     ContentionError
-        Every race for the next version was lost.
+        Every race for the next version was lost, or the time was up.
     CommitUnknownError
         It is unknown whether the commit happened: check before trying again, and delete nothing.
     SchemaError, UnsupportedError, CommitError
@@ -482,7 +486,7 @@ def commit(
     5
     """
     location, active = located(uri, options)
-    request = replace(commit_request(options, max_retries, token), detached=detached)
+    request = replace(commit_request(options, max_retries, token), detached=detached, timeout=commit_timeout)
     made = operation
     if isinstance(made, Transaction):
         read_version, request = made.read_version, _with_transaction(request, made)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any, TypedDict, cast
 
 from lancecy.changes.base import Change
@@ -54,6 +55,7 @@ class BatchCommits(Change):
         storage_options: Mapping[str, Any] | None = None,
         detached: bool = False,
         max_retries: int = 20,
+        commit_timeout: timedelta | None = None,
     ) -> BulkCommitResult:
         """Commit several appends as one version.
 
@@ -70,6 +72,8 @@ class BatchCommits(Change):
             Make a version outside the history, as :func:`lancecy.commit` does.
         max_retries : int
             Maximum number of lost races for the next version.
+        commit_timeout : timedelta, optional
+            As for :func:`lancecy.commit`.
 
         Returns
         -------
@@ -116,6 +120,7 @@ class BatchCommits(Change):
             attempts=max_retries,
             detached=detached,
             uuid=merged.uuid,
+            timeout=commit_timeout,
         )
         committed = commit_operation(
             operation, location, session, snapshot, request, read_version=merged.read_version

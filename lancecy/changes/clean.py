@@ -138,6 +138,12 @@ def _check(options: CleanupOptions) -> None:
         raise ValueError(f"retain_versions is {options.retain}; at least one version has to stay")
     if options.older_than_ns is not None and options.older_than_ns < 0:
         raise ValueError("older_than is negative")
+    for name, limit in (
+        ("delete_rate_limit", options.files_per_second),
+        ("delete_concurrency", options.files_at_once),
+    ):
+        if limit is not None and limit < 1:
+            raise ValueError(f"{name} is {limit}; it has to be at least 1")
 
 
 def _clean(

@@ -15,15 +15,12 @@ from lancecy.table.cleanup.run import CleanupOptions, CleanupStats
 __all__ = ["Cleanups"]
 
 _USUAL_AGE = timedelta(days=14)
-_UNSUPPORTED = dict.fromkeys(
-    ("delete_rate_limit", "delete_concurrency"), "files are removed in batches, as fast as the storage allows"
-)
 
 
 class Cleanups(Change):
     """The dataset methods for cleanup."""
 
-    @checked_arguments(_UNSUPPORTED)
+    @checked_arguments()
     def cleanup_old_versions(
         self,
         older_than: timedelta | None = None,
@@ -31,7 +28,9 @@ class Cleanups(Change):
         *,
         delete_unverified: bool = False,
         error_if_tagged_old_versions: bool = True,
+        delete_rate_limit: int | None = None,
         versions: Collection[int] | None = None,
+        delete_concurrency: int | None = None,
         used_by: Iterable[str | os.PathLike[str]] = (),
         all_branches: bool = False,
         dry_run: bool = False,
@@ -51,8 +50,13 @@ class Cleanups(Change):
             removes them at once. Use it only while no other process writes to the table.
         error_if_tagged_old_versions : bool
             Whether a tag on an old version is an error. Otherwise the tagged version stays.
+        delete_rate_limit : int, optional
+            Maximum number of files removed per second, for storages that refuse too many requests. By default as fast
+            as the storage allows.
         versions : collection of int, optional
             Remove no other versions.
+        delete_concurrency : int, optional
+            Maximum number of files removed at once, at most 1000.
         used_by : iterable of str or path
             Roots of tables that use files of this table, such as its shallow clones. Files that their versions need
             stay. A table does not record its clones. To remember them, set the configuration key
@@ -84,7 +88,8 @@ class Cleanups(Change):
         StoreError
             The storage failed; the message says what was removed before. Another cleanup removes the rest.
         ValueError
-            The age is negative, no version would stay, or ``versions`` are given for all branches.
+            The age is negative, no version would stay, a limit of the files is less than 1, or ``versions`` are given
+            for all branches.
         TypeError
             The age is a number or text, or another argument has another type than stated.
 
@@ -119,6 +124,8 @@ class Cleanups(Change):
             None if versions is None else frozenset(whole_number("versions", v) for v in versions),
             delete_unverified,
             error_if_tagged_old_versions,
+            None if delete_rate_limit is None else whole_number("delete_rate_limit", delete_rate_limit),
+            None if delete_concurrency is None else whole_number("delete_concurrency", delete_concurrency),
         )
         if all_branches and versions is not None:
             raise ValueError("versions are numbers of one branch: leave all_branches out")

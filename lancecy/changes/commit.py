@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import cast
 
 from lancecy.changes.clean import clean_after
@@ -90,6 +91,7 @@ def commit_from(
         naming=options.naming,
         detached=options.detached,
         limits=location.limits,
+        timeout_ns=None if options.timeout is None else options.timeout // timedelta(microseconds=1) * 1000,
     )
     store = with_durability(location.open(session), options.durable)
     committed = commit_to(store, transaction, origin, session, location, policy)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 from uuid import UUID
 
@@ -131,6 +132,7 @@ UNSUPPORTED_WRITES = {
     "blob_pack_file_size_threshold": "blobs are packed by their sizes",
     "namespace_client": "lancecy has no namespaces yet; pass the URI of the table",
     "table_id": "lancecy has no namespaces yet; pass the URI of the table",
+    "namespace_client_managed_versioning": "lancecy has no namespaces yet; pass the URI of the table",
 }
 """Pylance options that writers refuse, and the alternative to each."""
 
@@ -157,13 +159,15 @@ class CommitRequest:
         Whether the version is outside the history.
     uuid : str or None
         Id of the transaction; a new one if not given.
+    timeout : timedelta or None
+        After this no new attempt is made.
 
     Raises
     ------
     TypeError
         The message or a property is not a string.
     ValueError
-        The number of races is negative, or the id is not a UUID.
+        The number of races is negative, the time is not positive, or the id is not a UUID.
     """
 
     message: str | None = None
@@ -175,6 +179,7 @@ class CommitRequest:
     auto_cleanup: bool = True
     detached: bool = False
     uuid: str | None = None
+    timeout: timedelta | None = None
 
     def __post_init__(self) -> None:
         if self.uuid is not None:
@@ -183,6 +188,8 @@ class CommitRequest:
         check_texts(self.all_properties)
         if self.attempts < 0:
             raise ValueError(f"max_retries is {self.attempts}; it cannot be negative")
+        if self.timeout is not None and self.timeout <= timedelta(0):
+            raise ValueError(f"commit_timeout is {self.timeout}; it has to be positive")
 
     @property
     def all_properties(self) -> dict[str, str]:

@@ -24,6 +24,7 @@ from lancecy.table.requests import (
     Request,
     Scan,
     Steps,
+    Wait,
 )
 
 __all__ = ["answer", "run", "run_on"]
@@ -102,4 +103,6 @@ def answer(request: Request, store: Store) -> Any:
         case Pause(attempt):
             most = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(attempt, 10))
             return time.sleep(most * secrets.randbelow(1000) / 1000)
+        case Wait(seconds):
+            return time.sleep(seconds)
     raise TypeError(f"a store alone cannot answer {type(request).__name__}")

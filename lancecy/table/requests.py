@@ -34,6 +34,7 @@ __all__ = [
     "Scan",
     "Steps",
     "StoreTime",
+    "Wait",
     "again",
     "below",
 ]
@@ -191,6 +192,18 @@ class Pause:
     attempt: int
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait so long, to keep a pace; answered with None.
+
+    Attributes
+    ----------
+    seconds : float
+    """
+
+    seconds: float
+
+
 Request: TypeAlias = (
     List
     | Scan
@@ -204,6 +217,7 @@ Request: TypeAlias = (
     | Now
     | RandomBits
     | Pause
+    | Wait
     | ListOwned
     | Remove
     | StoreTime

@@ -180,8 +180,8 @@ WRONG = {
     "older_than": ["14", "x", "", "1 fortnight", "1s,2s", "-1d"],
     "retain_versions": ["0", "x", "-2"],
     "referenced_branch": ["maybe"],
-    "delete_rate_limit": ["fast"],
-    "delete_concurrency": ["-1"],
+    "delete_rate_limit": ["fast", "0"],
+    "delete_concurrency": ["-1", "0"],
 }
 
 

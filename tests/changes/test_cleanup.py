@@ -291,9 +291,11 @@ def test_open_version_that_is_gone_is_said_to_be(tmp_path: Path) -> None:
         stale.cleanup_old_versions(NOW)
 
 
-@pytest.mark.parametrize("given", [{"retain_versions": 0}, {"older_than": timedelta(days=-1)}])
+@pytest.mark.parametrize("given", [
+    {"retain_versions": 0}, {"older_than": timedelta(days=-1)}, {"delete_rate_limit": 0}, {"delete_concurrency": 0}
+])  # fmt: skip
 def test_arguments_that_nobody_can_mean_are_refused(tmp_path: Path, given: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="negative|has to stay"):
+    with pytest.raises(ValueError, match="negative|has to stay|at least 1"):
         lancecy.write_dataset({"n": [1]}, tmp_path / "t").cleanup_old_versions(**given)
 
 

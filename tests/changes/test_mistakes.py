@@ -102,7 +102,6 @@ UNSUPPORTED = {
     "lancecy.dataset(ds.uri, commit_lock=print)": "needs no lock",
     'ds.append({"a": [1]}, data_cache_bytes=3)': "bounded memory",
     'lancecy.write_dataset({"a": [1]}, ds, mode="append", use_legacy_format=True)': "data_storage_version='legacy'",
-    "ds.cleanup_old_versions(delete_rate_limit=3)": "removed in batches",
 }
 
 

@@ -11,6 +11,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -717,6 +718,8 @@ def test_fragment_given_twice_in_one_change_is_refused_as_that(tmp_path: Path) -
     assert (ds.version, ds.count_rows()) == (2, 10)
     with pytest.raises(ValueError, match="negative"):
         lancecy.commit(uri, lancecy.LanceOperation.Append(new), 2, max_retries=-1)
+    with pytest.raises(ValueError, match="commit_timeout is 0:00:00"):
+        lancecy.commit(uri, lancecy.LanceOperation.Append(new), 2, commit_timeout=timedelta(0))
 
 
 def test_table_made_with_a_token_is_made_once(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from lancecy.table.commit import loop as commit
 from lancecy.table.commit.options import Committed
 from lancecy.table.operations import Append, Restore
 from lancecy.table.refs.names import GUARDS
-from lancecy.table.requests import Create, Remove, Request
+from lancecy.table.requests import Create, Remove, Request, Wait
 from tests.simulator.actors import Running, Simulation, files, make
 from tests.simulator.model import violations
 from tests.simulator.world import Crash, Fault, World, possible, run
@@ -261,3 +261,20 @@ def test_error_says_what_was_removed() -> None:
     assert isinstance(simulation.commit_now(Append(files(simulation.world, 1)), 8), Committed)
     assert not any(isinstance(request, Create) for request in requests)
     assert isinstance(simulation.world, World)
+
+
+@pytest.mark.parametrize(
+    ("pace", "at_once", "largest"), [(None, None, None), (None, 2, 2), (3, None, 3), (3, 2, 2)]
+)
+def test_files_are_removed_at_the_pace_that_is_asked_for(
+    pace: int | None, at_once: int | None, largest: int | None
+) -> None:
+    simulation = begun()
+    options = CleanupOptions(8, 14 * DAY, fail_if_tagged=False, files_per_second=pace, files_at_once=at_once)
+    running = run(cleanup(Scope(simulation.versions), options), simulation.world, iter(()))
+    made = list(running)
+    removed = [len(request.paths) for request in made if isinstance(request, Remove)]
+    assert sum(removed) > 8 and (largest is None or max(removed) == largest)
+    seconds = [request.seconds for request in made if isinstance(request, Wait)]
+    assert seconds == ([count / pace for count in removed] if pace else [])
+    assert not simulation.violations()

@@ -83,3 +83,20 @@ def test_writer_that_always_loses_says_so_and_commits_nothing() -> None:
     assert isinstance(outcome, ContentionError)
     assert not simulation.violations()
     assert len(simulation.world.archive) == 2 + Policy().attempts
+
+
+def test_writer_that_loses_gives_up_when_its_time_is_up() -> None:
+    simulation, _ = begun("append")
+    # Every question for the time takes up to a second here.
+    mine = simulation.start(Append(files(simulation.world, 1)), 2, timeout_ns=5 * 10**9)
+    running, outcome = mine.advance(), None
+    while outcome is None:
+        try:
+            if decides(next(running)):
+                newest = max(simulation.world.archive)
+                simulation.commit_now(Append(files(simulation.world, 1)), newest)
+        except StopIteration as end:
+            outcome = end.value
+    assert isinstance(outcome, ContentionError)
+    assert not simulation.violations()
+    assert 2 < len(simulation.world.archive) < 2 + Policy().attempts

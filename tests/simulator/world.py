@@ -40,6 +40,7 @@ from lancecy.table.requests import (
     Scan,
     Steps,
     StoreTime,
+    Wait,
 )
 from lancecy.table.wire.indices import decode_index_section
 from lancecy.table.wire.manifest import decode
@@ -87,6 +88,7 @@ _BY_KIND: dict[type, set[Fault]] = {
     StoreTime: {Fault.FAILED, Fault.BUSY},
     Now: {Fault.CLOCK_BACK, Fault.CLOCK_AHEAD},
     Pause: set(),
+    Wait: set(),
     RandomBits: set(),
     **{kind: {Fault.FAILED, Fault.LOST, Fault.LATE, Fault.BUSY, Fault.CONFLICT, Fault.NO_SPACE, Fault.FULL,
               Fault.FORBIDDEN} for kind in _WRITES},
@@ -171,7 +173,7 @@ class World:
                 return self.clock
             case RandomBits():
                 return self.rng.getrandbits(64)
-            case Pause():
+            case Pause() | Wait():
                 return None
 
     def meet(self, request: Request, fault: Fault) -> Any:

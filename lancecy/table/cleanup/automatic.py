@@ -21,8 +21,7 @@ __all__ = ["INTERVAL", "OLDER_THAN", "AutoCleanup", "auto_cleanup", "parse_age"]
 _PREFIX = "lance.auto_cleanup."
 INTERVAL, OLDER_THAN = f"{_PREFIX}interval", f"{_PREFIX}older_than"
 _RETAIN, _BRANCHES = f"{_PREFIX}retain_versions", f"{_PREFIX}referenced_branch"
-# They change how fast pylance removes files, not which.
-_PACE = (f"{_PREFIX}delete_rate_limit", f"{_PREFIX}delete_concurrency")
+_PER_SECOND, _AT_ONCE = f"{_PREFIX}delete_rate_limit", f"{_PREFIX}delete_concurrency"
 
 _USUAL_AGE_NS = 14 * 86_400 * 10**9
 _NUMBER = re.compile(r"\+?[0-9]{1,20}")
@@ -57,11 +56,15 @@ class AutoCleanup:
         Minimum age of a version to remove.
     retain : int or None
         Number of newest versions to keep.
+    files_per_second, files_at_once : int or None
+        Maximum numbers of files that are removed.
     """
 
     interval: int
     older_than_ns: int | None
     retain: int | None
+    files_per_second: int | None = None
+    files_at_once: int | None = None
 
     def is_due(self, version: int) -> bool:
         """Whether a cleanup follows this version; never the first one, which has nothing before it.
@@ -75,7 +78,14 @@ class AutoCleanup:
 
     def options(self, version: int) -> CleanupOptions:
         """The cleanup after the commit of a version."""
-        return CleanupOptions(version - 1, self.older_than_ns, self.retain, fail_if_tagged=False)
+        return CleanupOptions(
+            version - 1,
+            self.older_than_ns,
+            self.retain,
+            fail_if_tagged=False,
+            files_per_second=self.files_per_second,
+            files_at_once=self.files_at_once,
+        )
 
 
 def auto_cleanup(config: Mapping[str, str]) -> AutoCleanup | None:
@@ -94,15 +104,15 @@ def auto_cleanup(config: Mapping[str, str]) -> AutoCleanup | None:
     Examples
     --------
     >>> auto_cleanup({"lance.auto_cleanup.interval": "20", "lance.auto_cleanup.older_than": "1s"})
-    AutoCleanup(interval=20, older_than_ns=1000000000, retain=None)
+    AutoCleanup(interval=20, older_than_ns=1000000000, retain=None, files_per_second=None, files_at_once=None)
     """
     if INTERVAL not in config:
         return None
     interval = _whole_number(config, INTERVAL, 0)
-    retain = _whole_number(config, _RETAIN, 1) if _RETAIN in config else None
-    for key in _PACE:
-        if key in config:
-            _whole_number(config, key, 0)
+    retain, per_second, at_once = (
+        _whole_number(config, key, 1) if key in config else None for key in (_RETAIN, _PER_SECOND, _AT_ONCE)
+    )
+    # Versions of branches are removed by a cleanup of the branch alone, so the value changes nothing.
     if config.get(_BRANCHES, "true") not in ("true", "false"):
         raise ValueError(f"{_BRANCHES} is {config[_BRANCHES]!r}; it can be 'true' or 'false'")
     age = None if retain is not None else _USUAL_AGE_NS
@@ -111,7 +121,7 @@ def auto_cleanup(config: Mapping[str, str]) -> AutoCleanup | None:
             age = parse_age(config[OLDER_THAN])
         except ValueError as error:
             raise ValueError(f"{OLDER_THAN} is {config[OLDER_THAN]!r}: {error}") from None
-    return AutoCleanup(interval, age, retain)
+    return AutoCleanup(interval, age, retain, per_second, at_once)
 
 
 def parse_age(text: str) -> int:

@@ -93,6 +93,8 @@ class CleanupOptions:
         Remove files that no version names at any age.
     fail_if_tagged : bool
         A tag on an old version is an error; otherwise the version stays.
+    files_per_second, files_at_once : int or None
+        Maximum numbers of files that are removed.
     """
 
     opened: int
@@ -101,6 +103,8 @@ class CleanupOptions:
     versions: frozenset[int] | None = None
     unverified: bool = False
     fail_if_tagged: bool = True
+    files_per_second: int | None = None
+    files_at_once: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ from lancecy.table.paths import TRANSACTIONS, VERSIONS, WRITE_MARKER
 from lancecy.table.refs import Pin
 from lancecy.table.refs.guards import LIFETIME_NS, announce, is_stale, withdraw
 from lancecy.table.refs.names import GUARDS
-from lancecy.table.requests import ListOwned, Now, Remove, Steps, StoreTime, again
+from lancecy.table.requests import ListOwned, Now, Remove, Steps, StoreTime, Wait, again
 from lancecy.table.wire.references import References
 
 __all__ = ["CleanupOptions", "CleanupStats", "Scope", "cleanup", "cleanup_all"]
@@ -285,19 +285,21 @@ class _Cleanup:
         """Carry out a removal; returns what was removed."""
         done, versions, what = 0, len(removal.manifests), "nothing was removed"
         try:
-            for batch in _batches([meta.path for meta in removal.manifests]):
+            for batch in self._batches([meta.path for meta in removal.manifests]):
                 if done and (yield Now()) - self.times.ours > LIFETIME_NS // 2:
                     raise ConflictError("it took so long that its announcement is about to expire: try again")
                 self.progress(Step("remove", done, len(removal), "files", batch[0]))
                 yield from self.scope.versions.remove(batch)
+                yield from self._paced(len(batch))
                 done += len(batch)
                 what = f"{done} of {versions} versions were removed, and no file of theirs yet"
             # After a failure it stays: a removal that failed may be carried out later.
             yield from self._withdraw()
             removal = yield from self._spared(removal)
-            for batch in _batches([meta.path for _, meta in removal.files]):
+            for batch in self._batches([meta.path for _, meta in removal.files]):
                 self.progress(Step("remove", done, len(removal), "files", batch[0]))
                 yield from again(Remove(batch), self.scope.tries)
+                yield from self._paced(len(batch))
                 done += len(batch)
                 what = f"{versions} versions and {done - versions} of {len(removal.files)} files were removed"
             yield from self._remove_stale_guards()
@@ -329,7 +331,14 @@ class _Cleanup:
             kept |= self.going[version].references.own
         return removal.without(home, kept, intents.raw)
 
+    def _batches(self, paths: Sequence[str]) -> Iterator[tuple[str, ...]]:
+        """Paths that are removed together; each batch ends before the next begins."""
+        limits = (_BATCH, self.options.files_per_second, self.options.files_at_once)
+        size = min(limit for limit in limits if limit is not None)
+        for start in range(0, len(paths), size):
+            yield tuple(paths[start : start + size])
 
-def _batches(paths: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    for start in range(0, len(paths), _BATCH):
-        yield tuple(paths[start : start + _BATCH])
+    def _paced(self, count: int) -> Steps[None]:
+        """Wait after so many files were removed, if there is a limit per second."""
+        if self.options.files_per_second is not None:
+            yield Wait(count / self.options.files_per_second)

@@ -137,6 +137,7 @@ class _Commit:
             earlier = yield from self.history.landed(self.transaction.uuid, self.seen)
             if earlier is not None:
                 return Committed(earlier, 0)
+        end = yield from self._end()
         for attempt in range(1, self.policy.attempts + 1):
             mine = yield from self._catch_up()
             if mine is not None:
@@ -152,13 +153,22 @@ class _Commit:
                 # On a disk the first and only try tells: the version is another writer's, who may remove it soon.
                 self.doubt = None
             yield Pause(attempt)
+            if end is not None and (yield Now()) > end:
+                break
         mine = yield from self._catch_up()
         if mine is not None:
-            return self._found(mine, self.policy.attempts)
+            return self._found(mine, attempt)
         raise ContentionError(
-            f"{self.policy.attempts} other writers committed first: version {self.seen} is the newest this one saw; "
+            f"{attempt} other writers committed first: version {self.seen} is the newest this one saw; "
             "nothing was committed, try again"
         )
+
+    def _end(self) -> Steps[int | None]:
+        """When no new attempt is made; None without a limit."""
+        if self.policy.timeout_ns is None:
+            return None
+        now: int = yield Now()
+        return now + self.policy.timeout_ns
 
     def _detached(self) -> Steps[Committed]:
         """Make the version that the change was made from, with the change, a version outside the history.

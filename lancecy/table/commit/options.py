@@ -32,6 +32,8 @@ class Policy:
     detached : bool
         Whether the version is detached: of a random number, outside the history, and never the latest.
     limits : Limits
+    timeout_ns : int or None
+        After this no new attempt is made.
     """
 
     attempts: int = 20
@@ -41,6 +43,7 @@ class Policy:
     naming: Naming = Naming.V2
     detached: bool = False
     limits: Limits = DEFAULT_LIMITS
+    timeout_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
