@@ -111,7 +111,7 @@ def make_base(id: int = 1, path: str = "/other/place", **changes: Any) -> BasePa
 
 def make_index(
     *,
-    name: str = "idx",
+    name: str = "b_idx",
     fields: Sequence[int] = (1,),
     fragments: Sequence[int] = (0, 1),
     dataset_version: int = 3,
