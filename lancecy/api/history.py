@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from lancecy.api.delta import ComparedDataset, DatasetDelta
 from lancecy.api.row_changes import RowChanges
+from lancecy.changes.history_graph import HistoryGraph
+from lancecy.changes.history_versions import history_graph
 from lancecy.keyword_options import checked_arguments, whole_number
 from lancecy.table.refs.reference import Reference
 
@@ -13,7 +15,49 @@ __all__ = ["History"]
 
 
 class History:
-    """The methods of a dataset that compare two of its versions."""
+    """The methods of a dataset that show its versions, and compare two of them."""
+
+    @checked_arguments()
+    def history_graph(self: ComparedDataset, limit: int = 50) -> HistoryGraph:
+        """The versions of the table and all its branches with their tags, newest first; its text is a picture.
+
+        Parameters
+        ----------
+        limit : int
+            At most so many versions. Older manifests are not read.
+
+        Returns
+        -------
+        HistoryGraph
+            ``print`` draws it: a row for each version, with what made it and its rows, and a column for each branch.
+
+        Raises
+        ------
+        ValueError
+            ``limit`` is less than 1.
+        UnsupportedError
+            This is a branch that was moved without its main table.
+        StoreError
+            The storage failed.
+
+        Notes
+        -----
+        Manifests, tags and branches that are damaged are shown as such, and hide nothing else. Of more than 32 branches
+        those that were made last are shown.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> ds = lancecy.write_dataset({"n": [1]}, "memory://pictured")
+        >>> trial = ds.create_branch("trial")
+        >>> trial.append({"n": [2]})
+        >>> [(each.branch, each.version) for each in ds.history_graph().versions]
+        [('trial', 2), ('trial', 1), ('main', 1)]
+        """
+        count = whole_number("limit", limit)
+        if count < 1:
+            raise ValueError(f"limit must be at least 1, but is {count}")
+        return history_graph(self.context.snapshot, count)
 
     @checked_arguments()
     def changes(

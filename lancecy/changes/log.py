@@ -8,17 +8,18 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, TypeAlias
 
+from lancecy.changes.lineage import FastForwarded
 from lancecy.changes.transactions import read_version
 from lancecy.inspection.diff import VersionDiff, diff
 from lancecy.schema import Schema
 from lancecy.table.manifest import Manifest
-from lancecy.table.operations import Delete, Operation, Restore, UpdateBases
+from lancecy.table.operations import FAST_FORWARD, Delete, Operation, Restore, UpdateBases
 from lancecy.table.operations.transaction import COMMIT_MESSAGE, Transaction
 from lancecy.table.snapshot import Snapshot
 from lancecy.table.versions import ManifestLocation, locate
 from lancecy.write.operations import view_of
 
-__all__ = ["LogEntry", "version_log"]
+__all__ = ["LogEntry", "Made", "log_entry", "version_log"]
 
 Made: TypeAlias = "tuple[Manifest, Transaction | None]"
 """A version, and the transaction that made it."""
@@ -109,13 +110,24 @@ def _entries(uri: str, read: Iterator[Made]) -> Iterator[LogEntry]:
     later: Made | None = None
     for manifest, made in read:
         if later is not None:
-            yield _entry(uri, manifest, *later)
+            yield log_entry(uri, manifest, *later)
         later = manifest, made
     if later is not None:
-        yield _entry(uri, None, *later)
+        yield log_entry(uri, None, *later)
 
 
-def _entry(uri: str, before: Manifest | None, after: Manifest, made: Transaction | None) -> LogEntry:
+def log_entry(uri: str, before: Manifest | None, after: Manifest, made: Transaction | None) -> LogEntry:
+    """The entry of a version in the log.
+
+    Parameters
+    ----------
+    uri : str
+    before : Manifest or None
+        The one of the version before, or of any older one; None if there is none.
+    after : Manifest
+    made : Transaction or None
+        The transaction that made the version.
+    """
     operation = None if made is None else made.operation
     if after.version == 1:
         before = Manifest(0, Schema())
@@ -128,7 +140,7 @@ def _entry(uri: str, before: Manifest | None, after: Manifest, made: Transaction
         after.timestamp,
         None if writer is None else f"{writer.library} {writer.version}".strip(),
         None if operation is None else type(view_of(operation, after.fragments)).__name__,
-        _details(operation, None if before is None else diff(uri, before, after)),
+        _details(operation, None if before is None else diff(uri, before, after), _brought(made)),
         after.num_rows,
         added,
         removed,
@@ -151,9 +163,15 @@ def _rows(before: Manifest, after: Manifest, operation: Operation | None) -> tup
     return sum(max(0, step) for step in steps), sum(max(0, -step) for step in steps)
 
 
-def _details(operation: Operation | None, found: VersionDiff | None) -> str:
+def _brought(made: Transaction | None) -> str:
+    """The branch's version that a fast-forward brought; nothing for other changes."""
+    found = None if made is None else FastForwarded.of(made.properties.get(FAST_FORWARD))
+    return "" if found is None else f"fast-forward to version {found.steps[-1][0]} of {found.branch}"
+
+
+def _details(operation: Operation | None, found: VersionDiff | None, brought: str) -> str:
     """What an operation changed, in a few words."""
-    told = []
+    told = [brought]
     match operation:
         case Delete():
             told.append(f"where {operation.predicate}" if operation.predicate else "")

@@ -196,16 +196,20 @@ def _with_transaction(version: dict[str, Any], made: Transaction | None) -> dict
 
 @click.command()
 @table_options
-@click.option("-n", "--limit", type=click.IntRange(1), help="Only so many versions.")
+@click.option("-n", "--limit", type=click.IntRange(1), help="Only so many versions; 50 for --graph.")
+@click.option("--graph", is_flag=True, help="Draw the versions of all branches, with their tags.")
 @as_json
 @as_csv
-def log(limit: int | None, as_json: bool, as_csv: bool, **table: Any) -> None:
+def log(limit: int | None, graph: bool, as_json: bool, as_csv: bool, **table: Any) -> None:
     """Show what made each version of the table at URI, the newest first.
 
     Rows are those that were written and those that were deleted: an update that moves rows does both.
     """
     if as_json and as_csv:
         raise click.UsageError("--json and --csv are two forms of output: give one of them")
+    if graph:
+        _show_graph(limit or _GRAPH_VERSIONS, as_json, as_csv, table)
+        return
     found = [entry.to_dict() for entry in version_log(opened(**table).context.snapshot, limit)]
     if as_json:
         show_json(found)
@@ -213,6 +217,21 @@ def log(limit: int | None, as_json: bool, as_csv: bool, **table: Any) -> None:
         show_csv([field.name for field in fields(LogEntry)], [list(entry.values()) for entry in found])
     else:
         show_rows(_LOG_HEADER, [_log_cells(entry) for entry in found], right=["version", "rows", "+", "-"])
+
+
+_GRAPH_VERSIONS = 50
+
+
+def _show_graph(limit: int, as_json: bool, as_csv: bool, table: dict[str, Any]) -> None:
+    if as_csv:
+        raise click.UsageError("--graph is a picture: --json gives it as values")
+    if any(table[name] is not None for name in ("version", "tag", "branch", "asof")):
+        raise click.UsageError("--graph shows all branches, from their newest versions on")
+    found = opened(**table).history_graph(limit)
+    if as_json:
+        show_json(found.to_dict())
+    else:
+        show_text(str(found))
 
 
 _LOG_HEADER = ("version", "written (UTC)", "writer", "operation", "rows", "+", "-", "details", "message")

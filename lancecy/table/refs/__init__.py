@@ -9,6 +9,7 @@
 ``names``      rules of names, and the paths for them
 ``contents``   :class:`Tag` and :class:`Branch`, the contents of these files
 ``files``      lists, reads, creates, replaces and removes the files
+``readable``   lists those that can be read, and says why others cannot
 ``places``     the locations of the main table and its branches
 ``reference``  the location, branch and version that users name by number, tag or branch
 ``opening``    the versions that tags name, and the errors for what does not exist
