@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 from lancecy.changes.branches import BranchStore
-from lancecy.errors import printable, with_short_tracebacks
+from lancecy.errors import LanceError, with_short_tracebacks
+from lancecy.inspection.reference_tables import ReferenceTable, branch_table, unlisted
 from lancecy.keyword_options import checked_arguments
 from lancecy.table.refs.contents import Branch
 from lancecy.table.refs.reference import Reference
@@ -69,7 +70,9 @@ class Branches:
     >>> trial = ds.create_branch("trial")
     >>> trial.append({"a": [2]})
     >>> ds.branches
-    <Branches: trial (from version 1)>
+    1 branch of ...
+      branch  from               created (UTC)        metadata
+      trial   version 1 of main  ...
     >>> ds.count_rows(), trial.count_rows(), ds.branches.describe("trial")["versions"]
     (1, 2, [1, 2])
     >>> ds.branches.delete("trial")
@@ -81,12 +84,18 @@ class Branches:
         self._store = store
 
     def __repr__(self) -> str:
-        shown = ", ".join(
-            f"{printable(name)} (from version {branch.parent_version}"
-            f"{'' if branch.parent is None else f' of {printable(branch.parent)}'})"
-            for name, branch in self._store.all().items()
-        )
-        return f"<Branches: {shown or 'none'}>"
+        return self._table().to_text()
+
+    def _repr_html_(self) -> str:
+        return self._table().to_html()
+
+    def _table(self) -> ReferenceTable:
+        """The branches for people; what cannot be listed is named."""
+        uri = self._store.location.uri
+        try:
+            return branch_table(uri, self._store.readable())
+        except LanceError as error:
+            return unlisted("branches", uri, error)
 
     def list(self) -> dict[str, BranchEntry]:
         """All branches by name.

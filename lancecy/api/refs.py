@@ -9,14 +9,17 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal, TypedDict, TypeVar
 
-from lancecy.errors import FormatError, NotFoundError, RefNotFoundError, with_short_tracebacks
+from lancecy.errors import FormatError, LanceError, NotFoundError, RefNotFoundError, with_short_tracebacks
+from lancecy.inspection.reference_tables import ReferenceTable, tag_table, unlisted
 from lancecy.keyword_options import checked_arguments
 from lancecy.table.commit.driver import check_create, drive
 from lancecy.table.location import TableLocation
 from lancecy.table.refs.contents import Tag
 from lancecy.table.refs.files import create_tag, read_tag, remove_tag, replace_tag, tags
+from lancecy.table.refs.names import TAGS
 from lancecy.table.refs.opening import unknown_tag
 from lancecy.table.refs.places import main_location
+from lancecy.table.refs.readable import refs_that_can_be_read
 from lancecy.table.refs.reference import Reference, parse_reference, resolve
 from lancecy.table.requests import Steps
 from lancecy.table.snapshot import Snapshot, load_reference
@@ -59,6 +62,10 @@ class Tags:
     (1, {'reviewed': 'yes'})
     >>> ds.checkout_version("v1.0").count_rows()
     1
+    >>> print(ds.tags)
+    1 tag of memory:///tagged
+      tag   version  branch  updated (UTC)  metadata
+      v1.0  1        main    ...            reviewed=yes
     >>> ds.tags.update("v1.0", 2)
     >>> ds.tags.delete("v1.0")
     >>> ds.tags.list()
@@ -215,7 +222,17 @@ class Tags:
             raise unknown_tag(self._main, tag, self._snapshot.session)
 
     def __repr__(self) -> str:
-        return f"Tags({self._main.uri!r})"
+        return self._table().to_text()
+
+    def _repr_html_(self) -> str:
+        return self._table().to_html()
+
+    def _table(self) -> ReferenceTable:
+        """The tags for people; what cannot be listed is named."""
+        try:
+            return tag_table(self._main.uri, self._run(refs_that_can_be_read(self._main.limits, TAGS)))
+        except LanceError as error:
+            return unlisted("tags", self._snapshot.uri, error)
 
     # -- parts ------------------------------------------------------------------------------------
 

@@ -20,8 +20,9 @@ from lancecy.table.location import TableLocation
 from lancecy.table.operations import new_transaction
 from lancecy.table.refs.contents import Branch
 from lancecy.table.refs.files import branches, read_branch
-from lancecy.table.refs.names import MAIN, branch_folder, check_branch_name
+from lancecy.table.refs.names import BRANCHES, MAIN, branch_folder, check_branch_name
 from lancecy.table.refs.places import branch_location, main_location
+from lancecy.table.refs.readable import ReadableRefs, refs_that_can_be_read
 from lancecy.table.requests import ListOwned, Steps, again
 from lancecy.table.snapshot import Snapshot
 from lancecy.table.versions import version_store
@@ -82,6 +83,10 @@ class BranchStore:
     def all(self) -> dict[str, Branch]:
         """The branches by name."""
         return self._run(branches(self.location.limits))
+
+    def readable(self) -> ReadableRefs:
+        """The branches that can be read, and why others cannot."""
+        return self._run(refs_that_can_be_read(self.location.limits, BRANCHES))
 
     def leftovers(self) -> dict[str, Leftover]:
         """Files in folders of branches that do not exist."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,10 +13,15 @@ from lancecy.expr import describe
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.explain import human_bytes
 from lancecy.scanning.request import ScanRequest
+from lancecy.table.answers import run_on
+from lancecy.table.refs.places import main_location
+from lancecy.table.refs.readable import ref_names
+from lancecy.table.snapshot import Snapshot
 
 __all__ = ["dataset_html", "dataset_text", "scanner_text", "summary"]
 
 _MAX_COLUMNS = 24
+_MAX_NAMES = 12
 
 
 def _facts(context: ScanContext) -> list[tuple[str, str]]:
@@ -123,9 +129,25 @@ def dataset_html(context: ScanContext) -> str:
     columns = _html_rows(_columns(context.snapshot.schema.arrow))
     return (
         f"<div><strong>lancecy.Dataset</strong> <code>{title}</code>"
-        f"<table>{_html_rows(_facts(context))}</table>"
+        f"<table>{_html_rows([*_facts(context), *_references(context.snapshot)])}</table>"
         f"<details open><summary>columns</summary><table>{columns}</table></details></div>"
     )
+
+
+def _references(snapshot: Snapshot) -> list[tuple[str, str]]:
+    """The names of tags and branches, by one listing; no error hides the rest of the dataset."""
+    try:
+        main = main_location(snapshot.location, snapshot.manifest.branch)
+        tags, branches = run_on(ref_names(tries=1), main.open(snapshot.session))
+    except LanceError as error:
+        return [("tags, branches", f"cannot be listed: {error}")]
+    named = (("tags", tags), ("branches", branches))
+    return [(kind, _listed(names)) for kind, names in named if names]
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(map(printable, names[:_MAX_NAMES]))
+    return shown + (f", … ({len(names):,} in all)" if len(names) > _MAX_NAMES else "")
 
 
 def scanner_text(context: ScanContext, request: ScanRequest, schema: pa.Schema) -> str:

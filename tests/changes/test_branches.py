@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import uuid
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -264,7 +265,12 @@ def test_branch_is_described_with_its_versions_and_own_files(tmp_path: Path) -> 
         len(own),
         sum(map(len, own)),
     )
-    assert repr(ds.branches) == "<Branches: b (from version 2), b/c (from version 3)>"
+    shown = repr(ds.branches)
+    assert shown.startswith("2 branches of ")
+    assert re.findall(r"^  (\S+) +(version \d of \S+)", shown, re.MULTILINE) == [
+        ("b", "version 2 of main"),
+        ("b/c", "version 3 of main"),
+    ]
 
 
 # --------------------------------------------------------------------------- deleting

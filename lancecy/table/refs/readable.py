@@ -38,15 +38,25 @@ class ReadableRefs:
     damaged: Mapping[str, str]
 
 
-def refs_that_can_be_read(limits: Limits = DEFAULT_LIMITS, tries: int = _TRIES) -> Steps[ReadableRefs]:
+def refs_that_can_be_read(
+    limits: Limits = DEFAULT_LIMITS, folder: str = REFS, tries: int = _TRIES
+) -> Steps[ReadableRefs]:
     """The tags and branches whose files can be read, by name in ascending order.
+
+    Parameters
+    ----------
+    limits : Limits
+    folder : str
+        ``TAGS`` for tags alone, ``BRANCHES`` for branches alone.
+    tries : int
+        Number of tries of a failing request.
 
     Raises
     ------
     StoreError
         The storage failed.
     """
-    tag_names, branch_names = yield from ref_names(tries)
+    tag_names, branch_names = yield from ref_names(folder, tries)
     tags: dict[str, Tag] = {}
     branches: dict[str, Branch] = {}
     damaged: dict[str, str] = {}
@@ -67,15 +77,15 @@ def refs_that_can_be_read(limits: Limits = DEFAULT_LIMITS, tries: int = _TRIES) 
     return ReadableRefs(tags, branches, damaged)
 
 
-def ref_names(tries: int = _TRIES) -> Steps[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """The names of tags and of branches, ascending, with one listing.
+def ref_names(folder: str = REFS, tries: int = _TRIES) -> Steps[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """The names of tags and of branches, ascending, with one listing; parameters as of :func:`refs_that_can_be_read`.
 
     Raises
     ------
     StoreError
         The storage failed.
     """
-    metas: list[ObjectMeta] = yield from again(List(REFS), tries)
+    metas: list[ObjectMeta] = yield from again(List(folder), tries)
     tags = (tag_of(meta.path) for meta in metas)
     branches = (branch_of(meta.path) for meta in metas)
     return (
