@@ -273,7 +273,9 @@ def test_files_are_removed_at_the_pace_that_is_asked_for(
     options = CleanupOptions(8, 14 * DAY, fail_if_tagged=False, files_per_second=pace, files_at_once=at_once)
     running = run(cleanup(Scope(simulation.versions), options), simulation.world, iter(()))
     made = list(running)
-    removed = [len(request.paths) for request in made if isinstance(request, Remove)]
+    removals = [request.paths for request in made if isinstance(request, Remove)]
+    # Its own announcement is not a file of the table.
+    removed = [len(paths) for paths in removals if not paths[0].startswith(f"{GUARDS}/")]
     assert sum(removed) > 8 and (largest is None or max(removed) == largest)
     seconds = [request.seconds for request in made if isinstance(request, Wait)]
     assert seconds == ([count / pace for count in removed] if pace else [])
