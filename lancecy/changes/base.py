@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Change"]
 
 _PAUSE, _LONGEST_PAUSE = 0.01, 0.5
+# A change that was computed from the whole table costs far more than another race for a version.
+_RACES = 100
 
 T = TypeVar("T")
 
@@ -70,10 +73,9 @@ class Change(ABC):
         bases: Iterable[BasePath] = (),
     ) -> None:
         """Commit a change made from a version, by default this one, and move to the new version."""
-        origin = origin or self._snapshot
-        committed = commit_operation(
-            operation, origin.location, origin.session, origin, options or CommitRequest()
-        )
+        origin, options = origin or self._snapshot, options or CommitRequest()
+        patient = replace(options, attempts=max(options.attempts, _RACES))
+        committed = commit_operation(operation, origin.location, origin.session, origin, patient)
         self._move(committed.version, bases)
 
     def _retried(self, attempt: Callable[[], T], retries: int, timeout: timedelta) -> T:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lancecy
 from lancecy.errors import ConflictError, RetryableConflictError
+from lancecy.table import answers
+from lancecy.table.requests import Steps
+from lancecy.table.versions import LocalLink
 
 LONG = timedelta(minutes=1)
 
@@ -50,3 +54,21 @@ def test_other_conflicts_are_not_repeated(ds: lancecy.Dataset) -> None:
 
     with pytest.raises(ConflictError):
         ds._retried(attempt, 9, LONG)
+
+
+def test_a_computed_change_is_not_lost_to_twenty_five_appends(
+    ds: lancecy.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another race costs less than finding the rows again, which an attempt that is repeated does."""
+    real, appended, turns = LocalLink.publish, {"n": [3]}, iter([True, False] * 25)
+
+    def overtaken(self: LocalLink, *arguments: Any) -> Steps[Any]:
+        # Every second call is that of the append itself.
+        if next(turns, False):
+            lancecy.dataset(ds.uri).append(appended)
+        return (yield from real(self, *arguments))
+
+    monkeypatch.setattr(LocalLink, "publish", overtaken)
+    monkeypatch.setattr(answers, "_LONGEST_PAUSE", 0.0)
+    ds.delete("n = 1", conflict_retries=0)
+    assert ds.to_table()["n"].to_pylist() == [2] + [3] * 25
