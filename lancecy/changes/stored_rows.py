@@ -33,8 +33,11 @@ __all__ = ["StoredRows", "stored_rows"]
 Int64: TypeAlias = NDArray[np.int64]
 UInt64: TypeAlias = NDArray[np.uint64]
 
-# A window being read, one being written, and the buffers of the writer share the budget.
+# Windows being read, one being written, and the buffers of the writer share the budget.
 _WINDOW_SHARE = 6
+# Each thread that reads gets several windows of a filtered read, so that all of them end at about the same time.
+_WINDOWS_PER_THREAD = 4
+_SMALLEST_WINDOW = 4 << 20
 _BLOB_BYTES = 32 << 20
 _ROW_BITS = np.uint64(32)
 
@@ -99,7 +102,8 @@ def stored_rows(
             context.release(window)
         return found
 
-    for _, found in read_ahead(context, _windows(planned, budget // _WINDOW_SHARE), read):
+    room, ahead = _room(context, planned, budget // _WINDOW_SHARE)
+    for _, found in read_ahead(context, _windows(planned, room), read, ahead):
         groups = [[unit] for unit in found] if blobs else [found]
         for group in groups:
             for rows in _batches(group, projection, request):
@@ -107,16 +111,31 @@ def stored_rows(
         del found, groups
 
 
+def _room(context: ScanContext, planned: ScanPlan, most: int) -> tuple[int, int]:
+    """Bytes of a window, and the number of windows that are read ahead.
+
+    One thread reads what a filter leaves of a window of mapped files, so each thread has a small window. Other
+    windows are read by several threads, or with common requests.
+    """
+    if planned.projection.filter is None or not context.snapshot.is_mapped:
+        return most, 1
+    threads = context.session.threads
+    share = sum(task.num_bytes for task in planned.tasks) // (_WINDOWS_PER_THREAD * threads)
+    return min(2 * most // threads, max(_SMALLEST_WINDOW, share)), threads
+
+
 def _windows(planned: ScanPlan, room: int) -> Iterator[tuple[ScanUnit, ...]]:
-    """Units that are read together, at most ``room`` bytes unless a single task has more."""
+    """Units that are read together, at most ``room`` bytes unless a single unit has more."""
     window: list[ScanUnit] = []
-    filled = 0
+    filled = 0.0
     for task in planned.tasks:
-        if window and filled + task.num_bytes > room:
-            yield tuple(window)
-            window, filled = [], 0
-        window.extend(task.units)
-        filled += task.num_bytes
+        row_bytes = task.num_bytes / max(1, task.num_rows)
+        for unit in task.units:
+            if window and filled + unit.rows * row_bytes > room:
+                yield tuple(window)
+                window, filled = [], 0.0
+            window.append(unit)
+            filled += unit.rows * row_bytes
     if window:
         yield tuple(window)
 

@@ -23,7 +23,14 @@ from lancecy.expr import evaluate
 from lancecy.scanning.column_forms import as_output
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.filtering import choose, named, virtual_columns
-from lancecy.scanning.outputs import in_order, jobs_of, map_sized, output_fields, outputs_together
+from lancecy.scanning.outputs import (
+    INLINE_BYTES,
+    in_order,
+    jobs_of,
+    map_sized,
+    output_fields,
+    outputs_together,
+)
 from lancecy.scanning.project import Output, Projection, extract
 from lancecy.scanning.task import ScanUnit
 from lancecy.scanning.units import FilteredUnit, Picked, Schedule, bytes_of, first_rows, split_unit
@@ -149,6 +156,9 @@ def _columns(
         jobs.append(mine if nbytes else [])
         # Rows picked here and there cost several times their bytes.
         work += nbytes * min(1, 8 * len(c.picked) / len(c.rows))
+    if work < INLINE_BYTES:
+        # One thread reads them all, so columns share their requests.
+        jobs = [[list(fields)] if mine else [] for mine in jobs]
     together = iter(outputs_together(context, small, fields))
     todo = [(c, job) for c, mine in zip(units, jobs, strict=True) for job in mine]
     read = iter(map_sized(context, lambda item: output_fields(context, *item), todo, work))

@@ -28,6 +28,7 @@ from lancecy.schema import Field
 from lancecy.session import Session
 
 __all__ = [
+    "INLINE_BYTES",
     "in_order",
     "jobs_of",
     "map_sized",

@@ -183,8 +183,10 @@ def stream(
             return
 
 
-def read_ahead(context: ScanContext, items: Iterable[T], read: Callable[[T], U]) -> Iterator[tuple[T, U]]:
-    """Yield items and their results; read the next one while the caller works on this one.
+def read_ahead(
+    context: ScanContext, items: Iterable[T], read: Callable[[T], U], ahead: int = 1
+) -> Iterator[tuple[T, U]]:
+    """Yield items and their results; read the next ``ahead`` ones while the caller works on this one.
 
     With one thread and mapped files, each is read on demand.
     """
@@ -195,7 +197,7 @@ def read_ahead(context: ScanContext, items: Iterable[T], read: Callable[[T], U])
     try:
         for following in items:
             waiting.append((following, context.session.submit_ahead(read, following)))
-            if len(waiting) > 1:
+            if len(waiting) > ahead:
                 item, found = waiting.popleft()
                 yield item, found.result()
         while waiting:

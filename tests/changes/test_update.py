@@ -27,6 +27,7 @@ from lancecy.errors import (
     SchemaError,
     UnsupportedError,
 )
+from lancecy.expr import parse
 from lancecy.progress import Step
 from lancecy.scanning.request import ScanRequest
 from tests.changes.rows import data_files
@@ -428,6 +429,19 @@ def test_rows_are_read_in_windows_with_their_addresses(tmp_path: Path) -> None:
     assert (
         (addresses >> np.uint64(32)) * 70_000 + (addresses & np.uint64(0xFFFFFFFF))
     ).tolist() == numbers.tolist()
+
+
+def test_what_a_filter_leaves_is_read_fragment_by_fragment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lancecy.changes.stored_rows._SMALLEST_WINDOW", 1 << 10)
+    ds = lancecy.write_dataset({"n": np.arange(8000)}, tmp_path / "t", max_rows_per_file=1000)
+    found = list(stored_rows(ds.context, ScanRequest(filter=parse("n % 100 = 7"))))
+    assert [rows.batch["n"].to_pylist() for rows in found] == [
+        list(range(1000 * fragment + 7, 1000 * (fragment + 1), 100)) for fragment in range(8)
+    ]
+    (whole,) = stored_rows(ds.context, ScanRequest())
+    assert whole.batch.num_rows == 8000
 
 
 def test_progress_counts_the_rows(tmp_path: Path) -> None:

@@ -197,6 +197,20 @@ def test_what_waits_to_be_read_ahead_is_not_read_after_an_error(tmp_path: Path) 
     assert started == [0]
 
 
+def test_several_items_are_read_ahead_at_the_same_time(tmp_path: Path) -> None:
+    mine = session()
+    ds = lancecy.dataset(write_table(str(tmp_path / "t")), session=mine)
+    together = threading.Barrier(3)
+
+    def read(item: int) -> int:
+        together.wait(60)
+        return item * 10
+
+    found = list(threads.read_ahead(ds.context, range(6), read, ahead=2))
+    mine.close()
+    assert found == [(item, item * 10) for item in range(6)]
+
+
 def test_windows_grow_up_to_the_budget() -> None:
     sizes = [((number,), 1 << 20) for number in range(40)]
     found: list[int] = [len(window) for window in threads.windows(sizes, 16 << 20)]  # type: ignore[arg-type]
