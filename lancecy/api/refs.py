@@ -63,7 +63,7 @@ class Tags:
     >>> ds.checkout_version("v1.0").count_rows()
     1
     >>> print(ds.tags)
-    1 tag of memory:///tagged
+    1 tag of memory://tagged
       tag   version  branch  updated (UTC)  metadata
       v1.0  1        main    ...            reviewed=yes
     >>> ds.tags.update("v1.0", 2)
