@@ -246,7 +246,8 @@ def index_words(
 
 
 cdef int64_t _marked(
-    const uint64_t *queries, int64_t start, int64_t stop, const uint8_t *marks, int64_t mark_shift, int64_t *out
+    const uint64_t *queries, int64_t start, int64_t stop, const uint8_t *marks, int64_t mark_shift,
+    int64_t *out,
 ) except -2 nogil:
     # The queries that have a mark. Without branches: a tenth has one by chance.
     # bounds: a mark has as many bits as count the marks; out has an entry for each of the queries, and each
@@ -261,8 +262,9 @@ cdef int64_t _marked(
 
 
 cdef int64_t _find(
-    const uint64_t *queries, int64_t count, const uint8_t *marks, int64_t mark_shift, const uint64_t *words,
-    int64_t known, const int64_t *slots, int64_t most, int64_t shift, int64_t *out_queries, int64_t *out_rows,
+    const uint64_t *queries, int64_t count, const uint8_t *marks, int64_t mark_shift,
+    const uint64_t *words, int64_t known, const int64_t *slots, int64_t most, int64_t shift,
+    int64_t *out_queries, int64_t *out_rows,
 ) except -2 nogil:
     # Block by block, so that the marked queries stay in the processor's cache.
     # bounds: places are masked as in _index; a row in slots is compared with the number of words before it is
