@@ -268,8 +268,8 @@ cdef int64_t _find(
 ) except -2 nogil:
     # Block by block, so that the marked queries stay in the processor's cache.
     # bounds: places are masked as in _index; a row in slots is compared with the number of words before it is
-    # used, and no more slots are visited than there are. Each query adds one pair or none; a block has at most
-    # BLOCK queries.
+    # used, and no more slots are visited than there are. Each query adds one pair or none; a block has BLOCK
+    # queries or fewer.
     cdef int64_t marked[BLOCK]
     cdef int64_t start = 0, stop, num_marked, at, query, place, row, _, found = 0
     while start < count:
