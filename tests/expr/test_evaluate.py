@@ -190,6 +190,21 @@ def test_nothing_remains_of_the_smallest_integer_when_divided_by_minus_one(
     assert mask(bound, rows).to_pylist() == [True, True, None]
 
 
+@folded("type", ["int32", "uint32", "int64", "uint64"])
+def test_remainders_of_many_values_beside_the_bounds_of_32_bits(type: str) -> None:
+    most = np.iinfo(type).max
+    bounds = [bound for bound in (99, (1 << 31) - 1, (1 << 32) - 1, 1 << 32, most) if bound <= most]
+    random = np.random.default_rng(9)
+    for bound in bounds:
+        # In every piece of the column but the last one all values are below 100.
+        numbers = np.append(random.integers(0, 100, 140_000, type), random.integers(0, bound, 99, type))
+        rows = pa.table({"n": np.append(numbers, np.array([bound], type))})
+        for divisor in (100, *bounds):
+            expr = (col("n") % lit(divisor, pa.from_numpy_dtype(type))).expr
+            found = evaluate(bind(expr, rows.schema), rows).to_numpy()
+            assert np.array_equal(found, np.remainder(rows["n"].to_numpy(), np.array(divisor, type)))
+
+
 @folded("type", [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)])
 def test_remainders_by_a_constant_have_the_sign_of_the_dividend(type: str) -> None:
     limits, random = np.iinfo(type), np.random.default_rng(4)

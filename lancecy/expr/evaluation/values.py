@@ -30,6 +30,9 @@ Data: TypeAlias = Any
 LONG_PATTERN = 256
 """Characters. :func:`by_text` searches for longer patterns."""
 
+# Values that stay in a processor's cache from one pass over them to the next.
+_CACHED_VALUES = 1 << 16
+
 # No double has digits further from the point.
 _DIGITS = 330
 
@@ -112,19 +115,34 @@ def _is_divisor(value: Data) -> bool:
 
 
 def _remainder_by(chunk: pa.Array, divisor: int) -> pa.Array:
-    """Remainders by a positive number: three passes of NumPy, which divides many integers at once."""
+    """Remainders by a positive number: a few passes of NumPy, which divides many integers at once."""
     validity, data = chunk.buffers()
     if data is None or not len(chunk):
         return chunk
     # Rows from the start of the buffers on, so that the validity fits.
     values = np.frombuffer(data, chunk.type.to_pandas_dtype(), chunk.offset + len(chunk))
-    found = np.floor_divide(values, divisor)
-    np.multiply(found, divisor, out=found)
-    np.subtract(values, found, out=found)
-    if values.min() < 0:
-        np.subtract(found, divisor, out=found, where=(values < 0) & (found != 0))
+    found = np.empty_like(values)
+    for start in range(0, values.size, _CACHED_VALUES):
+        piece = slice(start, start + _CACHED_VALUES)
+        _remainders(values[piece], divisor, found[piece])
     made = pa.Array.from_buffers(chunk.type, values.size, [validity, pa.py_buffer(found)])
     return made.slice(chunk.offset, len(chunk))
+
+
+def _remainders(values: Any, divisor: int, out: Any) -> None:
+    least = values.min()
+    if values.itemsize == 8 and least >= 0 and max(int(values.max()), divisor) < 1 << 32:
+        # Processors divide and multiply integers of 32 bits several times faster.
+        values, number = values.astype(np.uint32), np.uint32(divisor)
+        whole = np.floor_divide(values, number)
+        np.multiply(whole, number, out=whole)
+        out[:] = np.subtract(values, whole, out=whole)
+        return
+    np.floor_divide(values, divisor, out=out)
+    np.multiply(out, divisor, out=out)
+    np.subtract(values, out, out=out)
+    if least < 0:
+        np.subtract(out, divisor, out=out, where=(values < 0) & (out != 0))
 
 
 def _float_values(values: Data) -> Any:
