@@ -245,6 +245,7 @@ def _note(
         "schema": {field.name: _field_text(field) for field in answers[max(answers)].schema},
         "left_out": made.left_out,
         **({"refused": made.refused} if made.refused else {}),
+        **({"references": made.references} if made.references else {}),
     }
 
 

@@ -51,6 +51,8 @@ class Made:
     """Whether the writer may fail on its own table, which then counts as not read by it."""
     refused: str = ""
     """Why nobody but the writer can read the table; such a table is there to be refused."""
+    references: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Tags and branches: branch and version that each names or starts from, and its number of rows."""
 
 
 @dataclass(frozen=True)

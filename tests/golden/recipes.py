@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from tests.golden import recipes_columns as columns
 from tests.golden import recipes_history as history
+from tests.golden import recipes_refs as refs
 from tests.golden import recipes_types as types
 from tests.golden import recipes_v2 as second
 from tests.golden.recipe import Made, Recipe, versioned
@@ -65,6 +66,8 @@ RECIPES: Mapping[str, Recipe] = {
     "v20_deleted": _later("2.0", history.make_deleted, "14.0.2"),
     "v20_evolved": _later("2.0", columns.make_evolved, "0.20.0"),
     "v20_empty": _later("2.0", history.make_empty, "14.0.2"),
+    "v20_tags": _later("2.0", refs.make_tags, "0.20.0"),
+    "v20_branches": _later("2.0", refs.make_branches, "1.0.4"),
     "v21_early_types": _later("2.1", second.make_types, "0.16.1 0.17.0"),
     "v21_early_encodings": _later("2.1", second.make_encodings, EARLY),
     "v21_early_equal": _later("2.1", second.make_equal_lengths, "0.18.2"),
