@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from os.path import realpath
 from uuid import UUID
 
+from lancecy.changes.base_files import moved_bases
 from lancecy.changes.lineage import main_of
 from lancecy.errors import DatasetNotFoundError, MissingFileError, PathPolicyError, StoreError
 from lancecy.progress import Progress, Step
@@ -84,11 +85,14 @@ def branch_files(branch: Snapshot, target: Snapshot) -> BranchFiles:
         (spelling(base), base.is_dataset_root): number for number, base in target.manifest.base_paths.items()
     }
     below_main = f"{main_of(target).uri}/{TREE}/"
+    moved = moved_bases(branch)
     for number, base in branch.manifest.base_paths.items():
         place = spelling(base)
         if (place, base.is_dataset_root) in known:
             places[number] = known[place, base.is_dataset_root]
-        elif _is_own(branch, number, base, target):
+            continue
+        place = moved.get(number, place)
+        if _is_same(place, target.uri) if number in moved else _is_own(branch, number, base, target):
             places[number] = None
         elif base.is_dataset_root and place.startswith(below_main):
             own.add(number)
@@ -120,14 +124,18 @@ class _Own:
 
 
 def _is_own(branch: Snapshot, number: int, base: BasePath, target: Snapshot) -> bool:
-    """Whether a base of the branch is the folder of the parent, which may be at another place than when it was named."""
+    """Whether a base of the branch is the folder of the parent, which may have several names."""
     if not base.is_dataset_root:
         return False
     try:
         store, prefix = branch.bases.folder(number, DATA)
     except PathPolicyError:
         return False  # elsewhere, and not to be read from here
-    return _real(f"{store.uri}/{prefix}".rstrip("/")) == _real(f"{target.uri}/{DATA}")
+    return _is_same(f"{store.uri}/{prefix}".rstrip("/"), f"{target.uri}/{DATA}")
+
+
+def _is_same(place: str, other: str) -> bool:
+    return _real(place) == _real(other)
 
 
 def _real(place: str) -> str:

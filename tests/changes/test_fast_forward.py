@@ -676,3 +676,23 @@ def test_storage_that_breaks_at_any_write_leaves_main_old_or_new(
             break
     assert stats is not None
     assert seen == {1, 2}
+
+
+@pytest.mark.filterwarnings("ignore:.*moved with the table:RuntimeWarning")
+@pytest.mark.parametrize("cleaner", [lancecy, lance])
+def test_main_of_a_moved_table_uses_its_own_files_afterwards(tmp_path: Path, cleaner: Any) -> None:
+    """Files of a base at the old place would be unused for a cleanup, which would remove them."""
+    ds = lancecy.write_dataset(words([1]), tmp_path / "old")
+    branch = ds.create_branch("exp")
+    branch.append(words([2]))
+    branch.create_branch("exp/next").append(words([3]))
+    (tmp_path / "old").rename(tmp_path / "new")
+    ds = lancecy.dataset(tmp_path / "new")
+    ds.checkout_version(("exp", None)).fast_forward("exp/next")
+    ds.fast_forward("exp")
+    assert ds.base_paths == {}
+    for name in ("exp/next", "exp"):
+        ds.branches.delete(name)
+    cleaner.dataset(str(tmp_path / "new")).cleanup_old_versions(timedelta(0), delete_unverified=True)
+    assert [row["n"] for row in sorted_rows(lance.dataset(ds.uri))] == [1, 2, 3]
+    assert sorted_rows(lancecy.dataset(ds.uri)) == sorted_rows(lance.dataset(ds.uri))
