@@ -10,10 +10,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 from lancecy.changes.branches import BranchStore
-from lancecy.errors import LanceError, with_short_tracebacks
+from lancecy.errors import FormatError, LanceError, with_short_tracebacks
 from lancecy.inspection.reference_tables import ReferenceTable, branch_table, unlisted
 from lancecy.keyword_options import checked_arguments
 from lancecy.table.refs.contents import Branch
+from lancecy.table.refs.names import branch_path
 from lancecy.table.refs.reference import Reference
 from lancecy.table.snapshot import Snapshot, load_reference, load_snapshot
 
@@ -158,7 +159,7 @@ class Branches:
             parent_branch=entry["parent_branch"],
             parent_version=entry["parent_version"],
             branch_identifier=entry["branch_identifier"],
-            created_at=datetime.fromtimestamp(found.branch.created_s, UTC),
+            created_at=_created_at(branch, found.branch),
             metadata=entry["metadata"],
             versions=[*found.versions],
             num_files=found.num_files,
@@ -341,6 +342,15 @@ def _entry(branch: Branch) -> BranchEntry:
         manifest_size=branch.manifest_size,
         metadata=dict(branch.metadata),
     )
+
+
+def _created_at(name: str, branch: Branch) -> datetime:
+    try:
+        return datetime.fromtimestamp(branch.created_s, UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        raise FormatError(
+            f"{branch_path(name)}: createAt is {branch.created_s}, which is no date: {error}"
+        ) from None
 
 
 def _nanoseconds(age: timedelta) -> int:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.errors import ConflictError, ExistsError, NotFoundError, UnsupportedError
+from lancecy.errors import ConflictError, ExistsError, FormatError, NotFoundError, UnsupportedError
 from tests.helpers.s3 import S3Server
 
 pytestmark = pytest.mark.interop
@@ -347,6 +347,17 @@ def test_branch_of_an_old_release_is_protected_by_the_name_of_its_parent(tmp_pat
         theirs(ds).branches.delete("a")
     ds.create_branch("d", ("a", 3))
     assert ds.branches.list()["c"]["branch_identifier"][0] == ds.branches.list()["d"]["branch_identifier"][0]
+
+
+def test_time_of_creation_beyond_all_dates_is_told(tmp_path: Path) -> None:
+    ds = a_table(tmp_path / "t")
+    ds.create_branch("a")
+    file = tmp_path / "t" / "_refs" / "branches" / "a.json"
+    for seconds in (10**14, 2**64 - 1):
+        file.write_text(json.dumps({**json.loads(file.read_text()), "createAt": seconds}))
+        assert ds.branches.list()["a"]["create_at"] == seconds
+        with pytest.raises(FormatError, match=f"_refs/branches/a.json: createAt is {seconds}"):
+            ds.branches.describe("a")
 
 
 # --------------------------------------------------------------------------- what is left behind
