@@ -5,6 +5,7 @@
 ``write_dataset``     write rows to a new or existing table; ``write_fragments`` and ``commit`` for many writers
 ``write_dask``        write a Dask DataFrame: the workers write, one commit
 ``scan(uri)``         the table as a Dask DataFrame; ``to_dask_array``: a column as a Dask array
+``copy_dataset``      copy a table with its versions, tags and branches
 ``repair(uri)``       make a table with a damaged manifest writable again
 ``inspect(path)``     how one data file stores its columns
 ``LanceFileReader``   rows of one data file without its table; ``LanceFileWriter`` writes one
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from lancecy import sampler as sampler
     from lancecy import spark as spark
     from lancecy import torch as torch
+    from lancecy.api.copies import copy_dataset as copy_dataset
     from lancecy.api.datasets import Dataset as Dataset
     from lancecy.api.datasets import LanceDataset as LanceDataset
     from lancecy.api.datasets import LanceFragment as LanceFragment
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "lancecy.api.copies": "copy_dataset",
     "lancecy.api.datasets": "Dataset LanceDataset LanceFragment dataset",
     "lancecy.api.file_writer": "LanceFileWriter",
     "lancecy.api.files": "LanceFileReader",

@@ -1,19 +1,23 @@
-"""Copies the files of a clone, several at once, and checks them."""
+"""Copies the files of a clone or of a whole table, several at once, and checks them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
+from typing import TypeAlias
 
-from lancecy.changes.clone_files import FileCopy, explained
+from lancecy.changes.clone_files import FileCopy
 from lancecy.errors import DatasetNotFoundError, LanceError, StoreError
 from lancecy.progress import Progress, Step
+from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.copying import copy_object, same_bytes
-from lancecy.table.snapshot import Snapshot
 
-__all__ = ["copy_files", "present_sizes"]
+__all__ = ["Explain", "copy_files", "present_sizes"]
+
+Explain: TypeAlias = Callable[[FileCopy, LanceError], LanceError]
+"""Gives the error to raise for a failure to copy a file, such as one that says what needs the file."""
 
 # Files of one group are copied together, and the callback hears of the group. Few groups are in flight.
 _GROUP_FILES, _GROUP_BYTES = 16, 64 << 20
@@ -21,11 +25,13 @@ _GROUPS = 4
 
 
 def copy_files(
-    snapshot: Snapshot,
+    session: Session,
     target: Store,
     files: Sequence[FileCopy],
     present: Mapping[str, int],
+    explain: Explain,
     *,
+    what: str = "clone",
     verify: bool = False,
     progress: Progress,
 ) -> None:
@@ -33,12 +39,14 @@ def copy_files(
 
     Parameters
     ----------
-    snapshot : Snapshot
-        The version that has the files.
+    session : Session
     target : Store
     files : sequence of FileCopy
     present : mapping of path to size
-        Objects of the target that an earlier call of this clone may have copied: those of the right size are kept.
+        Objects of the target that an earlier call may have copied: those of the right size are kept.
+    explain : function of a FileCopy and a LanceError
+    what : str
+        Name of the operation in the steps of ``progress``.
     verify : bool
         Also compare all bytes, those of kept files too; a kept file that differs is copied again.
     progress : function of a Step
@@ -50,7 +58,7 @@ def copy_files(
     StoreError
         A store failed, or a copy differs from its source.
     """
-    _Copies(snapshot, target, files, present, verify, progress).run()
+    _Copies(session, target, files, present, explain, what, verify, progress).run()
 
 
 def present_sizes(target: Store, files: Sequence[FileCopy]) -> dict[str, int]:
@@ -75,17 +83,21 @@ class _Copies:
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        session: Session,
         target: Store,
         files: Sequence[FileCopy],
         present: Mapping[str, int],
+        explain: Explain,
+        what: str,
         verify: bool,
         progress: Progress,
     ) -> None:
-        self.snapshot = snapshot
+        self.session = session
         self.target = target
         self.files = files
         self.present = present
+        self.explain = explain
+        self.what = what
         self.verify = verify
         self.progress = progress
         self.total = sum(file.size for file in files)
@@ -99,7 +111,7 @@ class _Copies:
         try:
             for group in _groups([file for file in self.files if file.target not in skipped]):
                 self._collect(running, most=_GROUPS - 1)
-                running[self.snapshot.session.submit_ahead(self._copy_group, group)] = group
+                running[self.session.submit_ahead(self._copy_group, group)] = group
             self._collect(running, most=0)
         except BaseException:
             _end(running)
@@ -112,7 +124,7 @@ class _Copies:
     def _tell(self, files: Sequence[FileCopy]) -> None:
         self.done += sum(file.size for file in files)
         detail = files[-1].target if files else ""
-        self.progress(Step("clone", self.done, self.total, "bytes", detail))
+        self.progress(Step(self.what, self.done, self.total, "bytes", detail))
 
     def _collect(self, running: dict[Future[None], list[FileCopy]], most: int) -> None:
         """Wait until at most this many groups are being copied."""
@@ -124,7 +136,7 @@ class _Copies:
                 self._tell(group)
 
     def _copy_group(self, group: Sequence[FileCopy]) -> None:
-        self.snapshot.session.map(self._copy, group, blocking=True)
+        self.session.map(self._copy, group, blocking=True)
 
     def _copy(self, file: FileCopy) -> None:
         try:
@@ -138,7 +150,7 @@ class _Copies:
                     store=self.target.uri,
                 )
         except LanceError as error:
-            raise explained(self.snapshot, file, error)
+            raise self.explain(file, error)
 
     def _is_same(self, file: FileCopy) -> bool:
         return same_bytes(file.source, file.path, self.target, file.target)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from lancecy.changes.clone_copies import copy_files, present_sizes
-from lancecy.changes.clone_files import FileCopy, clone_files
+from lancecy.changes.clone_files import FileCopy, clone_files, explained
 from lancecy.changes.clone_plan import ClonePlan, begun, read_plan, remove_plan
 from lancecy.changes.outside_blobs import bases_of_blobs
 from lancecy.changes.shallow_clone import check_apart, clone_of
@@ -114,7 +115,13 @@ class _DeepClone:
         present = present_sizes(self.store, files.files) if continues else {}
         try:
             copy_files(
-                self.source, self.store, files.files, present, verify=self.verify, progress=self.progress
+                self.source.session,
+                self.store,
+                files.files,
+                present,
+                partial(explained, self.source),
+                verify=self.verify,
+                progress=self.progress,
             )
         except BaseException as error:
             self._interrupted(error, made, files.files)

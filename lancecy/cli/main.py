@@ -11,7 +11,18 @@ from typing import Any, NoReturn
 import click
 import pyarrow as pa
 
-from lancecy.cli import branches, cloning, columns, compacting, exporting, merging, reading, tags, writing
+from lancecy.cli import (
+    branches,
+    cloning,
+    columns,
+    compacting,
+    copying,
+    exporting,
+    merging,
+    reading,
+    tags,
+    writing,
+)
 from lancecy.cli.output import fail, warn
 from lancecy.errors import LanceError
 
@@ -118,6 +129,7 @@ for _command in (
     tags.tag,
     branches.branch,
     cloning.clone,
+    copying.copy,
     writing.bases,
     writing.repair,
 ):

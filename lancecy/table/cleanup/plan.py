@@ -30,6 +30,7 @@ __all__ = [
     "expired",
     "file_of",
     "leftovers",
+    "needed_by",
 ]
 
 FOLDERS = (DATA, DELETIONS, INDICES, TRANSACTIONS, VERSIONS)
@@ -157,7 +158,7 @@ class Removal:
 
     def without(self, home: str, kept: Collection[str], intents: bytes) -> Removal:
         """The removal without files that turned out to be needed (see :func:`leftovers`)."""
-        needed = [_needed_by(meta.path[len(home) :]) for _, meta in self.files]
+        needed = [needed_by(meta.path[len(home) :]) for _, meta in self.files]
         left = [
             pair
             for pair, path in zip(self.files, needed, strict=True)
@@ -231,7 +232,7 @@ def leftovers(
     indices: dict[str, list[ObjectMeta]] = {}
     for meta in files:
         path = meta.path[len(home) :]
-        kind, needed = file_of(path), _needed_by(path)
+        kind, needed = file_of(path), needed_by(path)
         if kind is None or needed in kept or _is_intended(needed, intents):
             continue
         if kind is Kind.INDEX:
@@ -296,8 +297,14 @@ def _is_uuid(text: str) -> bool:
         return False
 
 
-def _needed_by(path: str) -> str:
-    """The name in a manifest that keeps this file: its data file, or the folder of its index."""
+def needed_by(path: str) -> str:
+    """The name in a manifest that keeps a file below a table's root: its data file, or the folder of its index.
+
+    Examples
+    --------
+    >>> needed_by("data/a/1.blob"), needed_by("_indices/f3/page.lance"), needed_by("_deletions/1-2-3.bin")
+    ('data/a.lance', '_indices/f3', '_deletions/1-2-3.bin')
+    """
     folder, _, rest = path.partition("/")
     below, _, name = rest.partition("/")
     if folder == INDICES:

@@ -8,19 +8,19 @@ Facts: table sheet, sections 1.2, 2, 6.4 and 10.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.store.base import Memory
 from lancecy.table import flags
-from lancecy.table.manifest import ExternalFile, Fragment
+from lancecy.table.manifest import BasePath, ExternalFile, Fragment
 from lancecy.table.paths import DATA, DELETIONS, INDICES, TRANSACTIONS, deletion_file_name
 from lancecy.table.wire.indices import decode_index_section
 from lancecy.table.wire.manifest_file import ManifestFile, decode_manifest_file
 
-__all__ = ["References", "decode_references", "nanoseconds"]
+__all__ = ["NamesByBase", "References", "decode_names", "decode_references", "nanoseconds"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -52,6 +52,28 @@ class References:
     def all(self) -> frozenset[str]:
         """Both kinds."""
         return self.own | self.foreign
+
+
+@dataclass(frozen=True, slots=True)
+class NamesByBase:
+    """The files a version needs, with the bases that have them.
+
+    Attributes
+    ----------
+    bases : mapping of id to BasePath
+    names : frozenset of (int or None, str)
+        Base id, None for the table's own root, and the path as of :class:`References`.
+    """
+
+    bases: Mapping[int, BasePath]
+    names: frozenset[tuple[int | None, str]]
+
+
+def decode_names(memory: Memory, path: str, version: int, limits: Limits = DEFAULT_LIMITS) -> NamesByBase:
+    """The files a version needs, by base; parameters and errors as of :func:`decode_references`."""
+    stored = decode_manifest_file(memory, path, version, limits)
+    flags.check_writable(stored.manifest.reader_flags, stored.manifest.writer_flags)
+    return NamesByBase(stored.manifest.base_paths, frozenset(_names(stored, limits)))
 
 
 def decode_references(memory: Memory, path: str, version: int, limits: Limits = DEFAULT_LIMITS) -> References:

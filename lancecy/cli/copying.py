@@ -1,0 +1,121 @@
+"""``copy``: copies a table with its versions, tags and branches."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from lancecy.api.copies import copy_dataset
+from lancecy.changes.copy_dataset import CopiedDataset
+from lancecy.cli.options import as_json, quiet_option, storage_pairs
+from lancecy.cli.output import bar, show_facts, show_json, show_text
+from lancecy.errors import printable
+from lancecy.table.refs import MAIN
+
+__all__ = ["copy"]
+
+
+@click.command()
+@click.argument("source")
+@click.argument("target")
+@click.option(
+    "--versions", metavar="LIST", help="Only these versions of the table, such as 3,5,8; by default all."
+)
+@click.option(
+    "--newest",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Only the N newest versions of the table and of each branch.",
+)
+@click.option("--verify", is_flag=True, help="Also compare the bytes of each copy.")
+@click.option(
+    "-o",
+    "--storage-option",
+    "storage_options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A storage option for SOURCE. May be repeated.",
+)
+@click.option(
+    "--target-option",
+    "target_options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A storage option for TARGET; by default it has those of SOURCE. May be repeated.",
+)
+@click.option(
+    "--allow-base",
+    "allowed_bases",
+    multiple=True,
+    metavar="PREFIX",
+    help="A place that the table's base paths may lead to, such as gs://bucket. May be repeated.",
+)
+@click.option("--untrusted", is_flag=True, help="Open a table from an untrusted source: see SECURITY.md.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be copied.")
+@quiet_option
+@as_json
+def copy(
+    source: str,
+    target: str,
+    versions: str | None,
+    newest: int | None,
+    verify: bool,
+    storage_options: tuple[str, ...],
+    target_options: tuple[str, ...],
+    allowed_bases: tuple[str, ...],
+    untrusted: bool,
+    dry_run: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Copy the table at SOURCE with its versions, tags and branches to TARGET, in any storage.
+
+    An interrupted copy continues when the command is repeated. With --versions or --newest, tags and branches of other
+    versions are left out.
+    """
+    if versions is not None and newest is not None:
+        raise click.UsageError("--versions and --newest both choose versions: give one of them")
+    with bar(quiet or as_json) as progress:
+        copied = copy_dataset(
+            source,
+            target,
+            newest if versions is None else _numbers(versions),
+            storage_pairs(storage_options),
+            target_options=storage_pairs(target_options),
+            verify=verify,
+            dry_run=dry_run,
+            progress=progress,
+            untrusted=untrusted,
+            allowed_bases=allowed_bases or None,
+        )
+    if as_json:
+        show_json({"dry_run": dry_run, **asdict(copied)})
+    else:
+        show_text("would copy:" if dry_run else "copied:")
+        show_facts(_facts(copied))
+
+
+def _numbers(text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdecimal() for part in parts):
+        raise click.UsageError(f"--versions is a list such as 3,5,8, not {text!r}; --newest takes a number")
+    return [int(part) for part in parts]
+
+
+def _facts(copied: CopiedDataset) -> list[tuple[str, str]]:
+    branches = [name for name in copied.versions if name != MAIN]
+    facts = [
+        ("uri", printable(copied.uri)),
+        ("versions", f"{len(copied.versions[MAIN]):,}"),
+        ("branches", _joined(branches)),
+        ("tags", _joined(copied.tags)),
+        ("files", f"{copied.num_files:,}"),
+        ("bytes", f"{copied.nbytes:,}"),
+    ]
+    left_out = (("branches", copied.left_out_branches), ("tags", copied.left_out_tags))
+    return [*facts, *((f"{what} left out", _joined(names)) for what, names in left_out if names)]
+
+
+def _joined(names: list[str]) -> str:
+    return ", ".join(map(printable, names)) or "none"
