@@ -15,6 +15,7 @@ from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath, BasePaths, DataFile, DeletionFile, Fragment
 from lancecy.table.paths import DATA, DELETIONS, VERSIONS, deletion_file_name
 from lancecy.table.snapshot import Snapshot
+from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = ["check_relocation", "check_targets", "moved_along", "moved_bases", "other_tables"]
 
@@ -99,7 +100,7 @@ def _absent(snapshot: Snapshot, store: Store, prefix: str, names: Iterable[str])
     return {name for name, there in zip(asked, found, strict=True) if not there}
 
 
-def moved_bases(snapshot: Snapshot) -> dict[int, str]:
+def moved_bases(snapshot: Snapshot, stored: ManifestFile | None = None) -> dict[int, str]:
     """The places of bases that moved with the table, and are not where they are recorded, by id.
 
     Looks at one file of each base that may have moved; a base that cannot be looked at counts as not moved.
@@ -107,9 +108,14 @@ def moved_bases(snapshot: Snapshot) -> dict[int, str]:
     Parameters
     ----------
     snapshot : Snapshot
+    stored : ManifestFile, optional
+        Its manifest file. With it, only the fragments that are looked at are made.
     """
+    known = snapshot.manifest.base_paths
+    if not known:
+        return {}
     one_of: dict[int, tuple[Fragment, DataFile | DeletionFile]] = {}
-    for fragment in snapshot.fragments:
+    for fragment in snapshot.fragments if stored is None else stored.users_of(known, snapshot.limits):
         for file in (*fragment.files, fragment.deletion_file):
             if file is not None and file.base_id is not None:
                 one_of.setdefault(file.base_id, (fragment, file))

@@ -85,18 +85,18 @@ def clone_of(
             "restore() first",
             feature="clones and branches of detached versions",
         )
-    known = source.manifest.base_paths
+    known, stored = source.manifest.base_paths, stored_version(source)
     return Clone(
         source.version,
         _root_text(source.location.uri, target.uri),
         source.manifest.branch,
         branch,
         is_shallow,
-        stored_version(source),
+        stored,
         # A clone elsewhere would not find the bases that moved with the source.
         places={
             number: replace(known[number], path=_root_text(place, target.uri))
-            for number, place in moved_bases(source).items()
+            for number, place in moved_bases(source, stored).items()
         },
     )
 

@@ -253,7 +253,10 @@ class Manifest:
 
     @classmethod
     def later(
-        cls, makers: Mapping[str, Callable[[], object]], num_rows: int | None = None, **known: Any
+        cls,
+        makers: Mapping[str, Callable[[], object]],
+        num_rows: int | Callable[[], int | None] | None = None,
+        **known: Any,
     ) -> Manifest:
         """A manifest that makes some of its attributes on first use.
 
@@ -261,8 +264,9 @@ class Manifest:
         ----------
         makers : mapping of attribute to function
             Makes the attribute. Must not fail, because its input was checked; several threads may call it at once.
-        num_rows : int, optional
-            Live rows of all fragments, if known without making the fragments.
+        num_rows : int or function, optional
+            Live rows of all fragments, if known without making the fragments; or a function that counts them, or
+            returns None if it needs the fragments.
         **known
             All other attributes with a value.
         """
@@ -271,7 +275,9 @@ class Manifest:
         for name in makers:
             del made.__dict__[name]
         made.__dict__["_makers"] = dict(makers)
-        if num_rows is not None:
+        if callable(num_rows):
+            made.__dict__["_makers"]["num_rows"] = num_rows
+        elif num_rows is not None:
             made.__dict__["num_rows"] = num_rows
         return made
 
@@ -293,6 +299,10 @@ class Manifest:
     @cached_property
     def num_rows(self) -> int | None:
         """Live rows of all fragments, None if the manifest does not state them for each."""
+        count = self.__dict__.get("_makers", {}).pop("num_rows", None)
+        counted: int | None = None if count is None or "fragments" in self.__dict__ else count()
+        if counted is not None:
+            return counted
         total = 0
         for fragment in self.fragments:
             count = fragment.live_rows

@@ -9,7 +9,8 @@ Source: table sheet, sections 1.4, 3.2, 4.3 and 10.4.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from operator import ge
 
 from lancecy.errors import LimitError
 from lancecy.proto import table_pb2
@@ -72,18 +73,20 @@ def _finish(message: table_pb2.Manifest, stamp: VersionStamp) -> None:
     message.ClearField("tag")
     message.ClearField("writer_version")
     message.writer_version.library, message.writer_version.version = WRITER
-    ids = [fragment.id for fragment in message.fragments]
-    if ids != sorted(ids):
+    # Each loop over the field makes all objects again.
+    fragments = [*message.fragments]
+    ids = [fragment.id for fragment in fragments]
+    if any(map(ge, ids, ids[1:])):
         message.fragments.sort(key=lambda fragment: fragment.id)
-    check_fragment_ids(ids)
-    _set_flags(message)
+        check_fragment_ids(ids)
+    _set_flags(message, fragments)
 
 
-def _set_flags(message: table_pb2.Manifest) -> None:
+def _set_flags(message: table_pb2.Manifest, fragments: Sequence[table_pb2.DataFragment]) -> None:
     # Recomputed from content, as the reference does; bits that content does not determine are carried over.
     carried = message.reader_feature_flags & (flags.STABLE_ROW_IDS | flags.MIXED_FILE_VERSIONS)
     shown: tuple[tuple[int, Callable[[], bool]], ...] = (
-        (flags.DELETIONS, lambda: any(part.HasField("deletion_file") for part in message.fragments)),
+        (flags.DELETIONS, lambda: any(part.HasField("deletion_file") for part in fragments)),
         (flags.BASES, lambda: bool(message.base_paths)),
     )
     both = carried | sum(bit for bit, present in shown if present())

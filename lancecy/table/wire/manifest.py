@@ -37,13 +37,15 @@ from lancecy.table.wire.fragments_bulk import MIN_FRAGMENTS, check_bulk
 
 __all__ = ["decode", "decode_message", "decode_timestamp", "encode", "remember", "section"]
 
-_Found: TypeAlias = "tuple[Callable[[], tuple[Fragment, ...]], int | None]"
+_Found: TypeAlias = "tuple[Callable[[], tuple[Fragment, ...]], int | Callable[[], int | None] | None]"
 
 _FOOTER_BYTES = 16
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DETACHED = 1 << 63
-# The last few small manifests are cached, which makes appending one row a fifth faster.
+# The last few small manifests are cached, which makes appending one row a fifth faster, and two larger ones: the
+# version that a change is made from, and its result.
 _KEPT_BYTES = 1 << 20
+_LARGE_KEPT_BYTES = 4 << 20
 
 
 def decode(memory: Memory, path: str, limits: Limits = DEFAULT_LIMITS) -> Manifest:
@@ -78,9 +80,9 @@ def decode_message(
     Neither may be changed, because later calls with the same bytes return the same objects.
     """
     try:
-        if memory.size > _KEPT_BYTES:
+        if memory.size > _LARGE_KEPT_BYTES:
             return _decoded(memory, limits)
-        return _kept(memory.tobytes(), limits)
+        return _cache(memory.size)(memory.tobytes(), limits)
     except LanceError as error:
         if isinstance(error, FormatError):
             error.path = path
@@ -98,8 +100,8 @@ def remember(data: bytes, message: table_pb2.Manifest, limits: Limits) -> None:
         Its fragments must be valid.
     limits : Limits
     """
-    if len(data) <= _KEPT_BYTES:
-        _kept(_Written(data, message), limits)
+    if len(data) <= _LARGE_KEPT_BYTES:
+        _cache(len(data))(_Written(data, message), limits)
 
 
 class _Written(bytes):
@@ -125,10 +127,19 @@ def _kept(data: bytes, limits: Limits) -> tuple[Manifest, table_pb2.Manifest]:
     memory = np.frombuffer(data, np.uint8)
     if isinstance(data, _Written):
         message = data.message
-        return _manifest(
-            message, memory, limits, lambda: (partial(_fragments, message, limits), None)
-        ), message
+        made = partial(_fragments, message, limits), partial(_num_rows, message, limits)
+        return _manifest(message, memory, limits, lambda: made), message
     return _decoded(memory, limits)
+
+
+@lru_cache(maxsize=2)
+def _large_kept(data: bytes, limits: Limits) -> tuple[Manifest, table_pb2.Manifest]:
+    return _kept.__wrapped__(data, limits)
+
+
+def _cache(size: int) -> Callable[[bytes, Limits], tuple[Manifest, table_pb2.Manifest]]:
+    """The cache of manifest files of a size."""
+    return _kept if size <= _KEPT_BYTES else _large_kept
 
 
 def encode(
@@ -289,6 +300,13 @@ def _checked_in_bulk(message: table_pb2.Manifest, raw: bytes, limits: Limits) ->
             return partial(_fragments, message, limits), found.num_rows
     fragments = _fragments(message, limits)
     return lambda: fragments, None
+
+
+def _num_rows(message: table_pb2.Manifest, limits: Limits) -> int | None:
+    """Live rows of valid fragments; None if only the fragments tell."""
+    count = len(message.fragments)
+    found = check_bulk(message.SerializeToString(), count, limits) if count >= MIN_FRAGMENTS else None
+    return None if found is None else found.num_rows
 
 
 def _fragments(message: table_pb2.Manifest, limits: Limits) -> tuple[Fragment, ...]:

@@ -84,6 +84,28 @@ class ManifestFile:
         messages = [self.message.fragments[self.positions[number]] for number in added]
         return tuple(decode_fragment(message, shared, limits) for message in messages)
 
+    def users_of(self, bases: Collection[int], limits: Limits) -> tuple[Fragment, ...]:
+        """Fragments that together have a file in each of some bases, as far as any has.
+
+        Parameters
+        ----------
+        bases : collection of int
+            Ids of bases.
+        limits : Limits
+        """
+        wanted, found = set(bases), list[Fragment]()
+        for message in self.message.fragments:
+            files: list[table_pb2.DataFile | table_pb2.DeletionFile] = [*message.files]
+            if message.HasField("deletion_file"):
+                files.append(message.deletion_file)
+            used = wanted.intersection(file.base_id for file in files if file.HasField("base_id"))
+            if used:
+                found.append(decode_fragment(message, {}, limits))
+                wanted -= used
+            if not wanted:
+                break
+        return tuple(found)
+
     @cached_property
     def field_types(self) -> dict[int, tuple[int, str]]:
         """Parent and type of each field by id; a field id means the same column while both are equal."""
