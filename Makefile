@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests start hundreds of processes that import this package; bytecode files save compiling it each time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo test check format protos bench compare chart compare-spark compare-write compare-changes docs asan fuzz model writers old-releases hunt-nested hunt-filters hunt-dask hunt-spark wheel clean distclean
+.PHONY: help setup demo test check format protos bench compare chart compare-spark compare-write compare-changes compare-refs docs asan fuzz model writers old-releases hunt-nested hunt-filters hunt-dask hunt-spark wheel clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo "make compare-spark  measures lancecy in Spark, Parquet, and pylance's table passed to Spark"
 	@echo "make compare-write  measures writes of lancecy and pylance: the same rows, and many appends of one row"
 	@echo "make compare-changes  measures changes of a table by lancecy and pylance: deletes, updates, compaction, ..."
+	@echo "make compare-refs  measures branches, clones and tags by lancecy and pylance, of 1 and of 10,000 fragments"
 	@echo "make model    tests many random histories of tables that lancecy and pylance change in turn"
 	@echo "make writers  ten minutes of processes that append, upsert, delete and compact one table at once"
 	@echo "make hunt-nested, hunt-filters, hunt-dask, hunt-spark  generated tests, many of each: nested tables exchanged"
@@ -132,6 +133,9 @@ compare-write: $(BUILT)
 
 compare-changes: $(BUILT)
 	$(PY) bench/compare_changes.py $(ARGS)
+
+compare-refs: $(BUILT)
+	$(PY) bench/compare_refs.py $(ARGS)
 
 # asv stores a description of the machine in the home directory, hence its own HOME. Without a commit it stores no results.
 bench: $(BUILT)
