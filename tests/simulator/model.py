@@ -200,8 +200,9 @@ def _rewritten(table: Table, operation: Rewrite, version: int, history: Mapping[
 def _planned(fragment: Fragment, history: Mapping[int, Table]) -> Part:
     """A fragment as it was in the version that a rewrite was planned from."""
     deleted = 0 if fragment.deletion_file is None else fragment.deletion_file.num_deleted_rows
-    for table in history.values():
-        for part in table.parts:
+    # The newest, as a column that was set and dropped later leaves the files of before and other versions of rows.
+    for version in sorted(history, reverse=True):
+        for part in history[version].parts:
             same = {file.path for file in fragment.files} == {*part.files.values()}
             if part.id == fragment.id and same and len(part.gone) == deleted:
                 return part
