@@ -33,6 +33,9 @@ T = TypeVar("T")
 
 # Maximum pause in seconds after the first lost race, and after any later one.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0
+# From this attempt on the pause is short again. A writer that loses so often has more to check than those that win:
+# the longer it pauses, the more versions it has to check before its next attempt.
+_PATIENT = 8
 
 
 def run(steps: Steps[T], answer_of: Callable[[Request], Any]) -> T:
@@ -101,7 +104,7 @@ def answer(request: Request, store: Store) -> Any:
         case RandomBits():
             return secrets.randbits(64)
         case Pause(attempt):
-            most = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(attempt, 10))
+            most = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0**attempt) if attempt < _PATIENT else _FIRST_PAUSE
             return time.sleep(most * secrets.randbelow(1000) / 1000)
         case Wait(seconds):
             return time.sleep(seconds)

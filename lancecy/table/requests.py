@@ -187,7 +187,7 @@ class InOtherTable:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Wait, longer after every attempt; answered with None."""
+    """Wait, longer after every attempt but short after many; answered with None."""
 
     attempt: int
 

@@ -8,8 +8,8 @@ Source: table sheet, sections 3.2, 4.3, 9.3 and 10.4.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Self, TypeAlias
 
@@ -87,6 +87,25 @@ class RewrittenIndex:
 
 
 @dataclass(frozen=True, slots=True)
+class _Gone:
+    """Rows of a fragment that were deleted after a rewrite was planned.
+
+    Attributes
+    ----------
+    now : bytes or None
+        Message of the fragment as it was when they were found; None once it had no rows.
+    offsets : (n,) int64, ascending
+        Positions among the rows that were live as planned.
+    num_live : int
+        The number of those rows.
+    """
+
+    now: bytes | None
+    offsets: Int64
+    num_live: int
+
+
+@dataclass(frozen=True, slots=True)
 class Rewrite(Operation):
     """Replace fragments by others with the same rows.
 
@@ -102,6 +121,7 @@ class Rewrite(Operation):
 
     groups: tuple[RewriteGroup, ...]
     indices: tuple[RewrittenIndex, ...] = ()
+    _gone: Mapping[int, _Gone] = field(default_factory=dict, compare=False, repr=False)
 
     def footprints(self) -> tuple[Footprint, ...]:
         return (Footprint("rewrite", rewritten=frozenset(part.id for part in self._old), knows_rows=True),)
@@ -121,7 +141,8 @@ class Rewrite(Operation):
         ----------
         newest : Newest
         before : (Rewrite, ManifestFile), optional
-            Not used: names of deletion files hold the ids of the fragments, which other commits may take.
+            Result of an earlier attempt: what it found is used again for fragments that are unchanged since. Its
+            deletion files are not: their names hold the ids of the new fragments, which other commits may take.
 
         Raises
         ------
@@ -134,8 +155,12 @@ class Rewrite(Operation):
         """
         number = max_fragment_id(newest.stored.message)
         groups = []
+        gone = {} if before is None else dict(before[0]._gone)
         for group in self.groups:
-            deleted = yield from _deleted_since(group, newest)
+            for part in group.old:
+                if part.id not in gone or gone[part.id].now != _stored(part, newest):
+                    gone[part.id] = yield from _gone_from(part, newest)
+            deleted = _deleted_since(group, gone)
             new = []
             for part, offsets in zip(group.new, deleted, strict=True):
                 if offsets.size == part.physical_rows:
@@ -147,7 +172,7 @@ class Rewrite(Operation):
                     part = replace(part, deletion_file=file)
                 new.append(part)
             groups.append(RewriteGroup(group.old, tuple(new)))
-        return replace(self, groups=tuple(groups))
+        return replace(self, groups=tuple(groups), _gone=gone)
 
     def apply(self, base: ManifestFile, stamp: VersionStamp) -> NewManifest:
         check_movable(base)
@@ -213,24 +238,29 @@ def _check_row_ids(fragments: Iterable[Fragment]) -> None:
             )
 
 
-def _deleted_since(group: RewriteGroup, newest: Newest) -> Steps[list[Int64]]:
+def _deleted_since(group: RewriteGroup, gone: Mapping[int, _Gone]) -> list[Int64]:
     """Offsets, in each new fragment, of rows that were deleted from the old ones since the rewrite was planned."""
     found: list[Int64] = []
     start = 0
     for part in group.old:
-        gone, live = yield from _gone(part, newest)
-        found.append(gone + start)
-        start += live
+        found.append(gone[part.id].offsets + start)
+        start += gone[part.id].num_live
     rows = [part.physical_rows or 0 for part in group.new]
     if start != sum(rows):
         raise ValueError(f"fragments of {sum(rows)} rows cannot replace fragments of {start} live rows")
     return _split(np.concatenate(found or [np.empty(0, np.int64)]), rows)
 
 
-def _gone(planned: Fragment, newest: Newest) -> Steps[tuple[Int64, int]]:
-    """Positions, among the live rows as planned, of those that are deleted now; and the number of live rows."""
+def _stored(planned: Fragment, newest: Newest) -> bytes | None:
+    """Message of a fragment in the newest version; None if it is gone."""
+    position = newest.stored.positions.get(planned.id)
+    return None if position is None else newest.stored.message.fragments[position].SerializeToString()
+
+
+def _gone_from(planned: Fragment, newest: Newest) -> Steps[_Gone]:
+    """The rows of a fragment that were live as planned and are deleted now."""
     base, limits = newest.stored, newest.limits
-    now = base.fragments.get(planned.id)
+    now, stored = base.fragments.get(planned.id), _stored(planned, newest)
     if now is not None and now.files != planned.files:
         raise RetryableConflictError(
             f"fragment {planned.id} was changed before version {base.version}: plan the rewrite again"
@@ -242,19 +272,19 @@ def _gone(planned: Fragment, newest: Newest) -> Steps[tuple[Int64, int]]:
             f"the deletion file of fragment {planned.id}, as it was when the rewrite was planned, was cleaned up: plan "
             "the rewrite again"
         ) from error
-    live = (planned.physical_rows or 0) - before.size
+    num_live = (planned.physical_rows or 0) - before.size
     if now is None:
         # The conflict check has seen all changes since: only one that deleted its last rows removes a fragment.
-        return np.arange(live), live
+        return _Gone(stored, np.arange(num_live), num_live)
     if now.deletion_file == planned.deletion_file:
-        return np.empty(0, np.int64), live
+        return _Gone(stored, np.empty(0, np.int64), num_live)
     after = yield from deleted_offsets(base, now, limits)
     new = np.setdiff1d(after, before, assume_unique=True)
     if after.size != before.size + new.size:
         raise RetryableConflictError(
             f"deleted rows of fragment {planned.id} came back before version {base.version}: plan the rewrite again"
         )
-    return new - np.searchsorted(before, new), live
+    return _Gone(stored, new - np.searchsorted(before, new), num_live)
 
 
 def _split(offsets: Int64, rows: Sequence[int]) -> list[Int64]:

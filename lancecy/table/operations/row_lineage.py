@@ -59,7 +59,7 @@ def give_row_ids(
         fresh = RangeSegment(start, start + count)
         kept = RowIdSequence((*kept.segments, fresh), np.append(kept.starts, rows))
         message.next_row_id = start + count
-    fragment.inline_row_ids = encode_row_ids(kept)
+        fragment.inline_row_ids = encode_row_ids(kept)
 
 
 def give_versions(fragment: table_pb2.DataFragment, version: int, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -74,7 +74,8 @@ def give_versions(fragment: table_pb2.DataFragment, version: int, limits: Limits
     for name in ("inline_created_at_versions", "inline_last_updated_at_versions"):
         stated: bytes = getattr(fragment, name)
         known = decode_versions(stated, None, limits) if stated else None
-        setattr(fragment, name, encode_versions(_completed(known, rows, version)))
+        if known is None or len(known) != rows:
+            setattr(fragment, name, encode_versions(_completed(known, rows, version)))
 
 
 def set_updated(
@@ -175,6 +176,4 @@ def _completed(known: VersionSequence | None, rows: int, version: int) -> Versio
         return VersionSequence.constant(version, rows)
     if len(known) > rows:
         raise FormatError(f"a fragment of {rows} rows has {len(known)} row versions")
-    if len(known) == rows:
-        return known
     return VersionSequence(np.append(known.starts, rows), np.append(known.versions, np.uint64(version)))

@@ -9,7 +9,7 @@ Facts: table sheet, section 3.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeAlias
@@ -37,6 +37,9 @@ UInt64: TypeAlias = NDArray[np.uint64]
 
 # Ids are stored as ranges down to this mean length; a range takes about as much as this many numbers.
 _ROWS_PER_RANGE = 8
+# Segments of fewer rows are joined with their neighbours, so that a fragment made of many small ones has few of
+# them; at most so many rows are expanded for that.
+_FEW_ROWS, _JOINED_ROWS = 4096, 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,7 +151,7 @@ class RowIdSequence:
 
     @classmethod
     def of(cls, ids: UInt64) -> RowIdSequence:
-        """The sequence of these ids: ranges if they are few, else a range with holes, or an array.
+        """The sequence of these ids: few ranges, a range with holes, or an array, whichever is smallest.
 
         Parameters
         ----------
@@ -162,7 +165,7 @@ class RowIdSequence:
         if not ids.size:
             return cls((), np.zeros(1, np.int64))
         breaks = np.flatnonzero(ids[1:] != ids[:-1] + np.uint64(1)) + 1
-        if breaks.size <= ids.size // _ROWS_PER_RANGE:
+        if breaks.size <= ids.size // _ROWS_PER_RANGE and not _has_small_holes(ids, breaks):
             starts = np.concatenate(([0], breaks, [ids.size])).astype(np.int64)
             spans = zip(ids[starts[:-1]].tolist(), np.diff(starts).tolist(), strict=True)
             return cls(tuple(RangeSegment(low, low + count) for low, count in spans), starts)
@@ -170,7 +173,9 @@ class RowIdSequence:
 
     @classmethod
     def joined(cls, parts: Sequence[RowIdSequence]) -> RowIdSequence:
-        """The ids of several sequences, one after the other; ranges that continue each other are one.
+        """The ids of several sequences, one after the other.
+
+        Ranges that continue each other are one, and so are neighbours of few rows.
 
         Parameters
         ----------
@@ -182,19 +187,10 @@ class RowIdSequence:
         >>> RowIdSequence.joined(parts).segments
         (RangeSegment(start=3, stop=30),)
         """
-        found: list[Segment] = []
-        for segment in (segment for part in parts for segment in part.segments):
-            last = found[-1] if found else None
-            if (
-                isinstance(last, RangeSegment)
-                and isinstance(segment, RangeSegment)
-                and last.stop == segment.start
-            ):
-                found[-1] = RangeSegment(last.start, segment.stop)
-            else:
-                found.append(segment)
+        segments = _continued(segment for part in parts for segment in part.segments)
+        found = tuple(_without_small(segments))
         counts = [0, *(segment.count for segment in found)]
-        return cls(tuple(found), np.cumsum(counts, dtype=np.int64))
+        return cls(found, np.cumsum(counts, dtype=np.int64))
 
     def __len__(self) -> int:
         return int(self.starts[-1])
@@ -329,6 +325,51 @@ class VersionSequence:
         if offsets.size and (int(offsets.max()) >= len(self) or int(offsets.min()) < 0):
             raise FormatError(f"{len(self)} row versions for a fragment with a row {int(offsets.max())}")
         return self.versions[np.searchsorted(self.starts, offsets, side="right") - 1]
+
+
+def _continued(segments: Iterable[Segment]) -> list[Segment]:
+    """Segments, with ranges that continue each other as one."""
+    found: list[Segment] = []
+    for segment in segments:
+        last = found[-1] if found else None
+        if isinstance(last, RangeSegment) and isinstance(segment, RangeSegment) and last.stop == segment.start:
+            found[-1] = RangeSegment(last.start, segment.stop)
+        else:
+            found.append(segment)
+    return found
+
+
+def _without_small(segments: Iterable[Segment]) -> Iterator[Segment]:
+    """Segments, with neighbours of few rows joined."""
+    small: list[Segment] = []
+    rows = 0
+    for segment in segments:
+        is_small = segment.count < _FEW_ROWS
+        if not is_small or rows + segment.count > _JOINED_ROWS:
+            yield from _as_few(small)
+            small, rows = [], 0
+        if is_small:
+            small.append(segment)
+            rows += segment.count
+        else:
+            yield segment
+    yield from _as_few(small)
+
+
+def _as_few(segments: Sequence[Segment]) -> Sequence[Segment]:
+    """The numbers of several segments in as few as fit them."""
+    if len(segments) < 2:
+        return segments
+    ids = [segment.take(np.arange(segment.count, dtype=np.int64)) for segment in segments]
+    return RowIdSequence.of(np.concatenate(ids)).segments
+
+
+def _has_small_holes(ids: UInt64, breaks: Int64) -> bool:
+    """Whether ids ascend, and the numbers missing in them take less than ranges between them."""
+    if breaks.size < 2 or not bool((ids[breaks] > ids[breaks - 1]).all()):
+        return False
+    missing = int(ids[-1]) - int(ids[0]) + 1 - ids.size
+    return missing <= min(breaks.size * _ROWS_PER_RANGE, ids.size // 2)
 
 
 def _one_segment(ids: UInt64) -> Segment:

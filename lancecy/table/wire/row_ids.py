@@ -82,7 +82,7 @@ def largest_row_id(data: bytes, num_rows: int | None, limits: Limits = DEFAULT_L
 def decode_versions(data: bytes, num_rows: int | None, limits: Limits = DEFAULT_LIMITS) -> VersionSequence:
     """The versions in a serialized ``RowDatasetVersionSequence``; parameters and errors as :func:`decode_row_ids`."""
     message = parse_message(rowids_pb2.RowDatasetVersionSequence, data, "row-version sequence", limits)
-    counts = (_segment(run.span).count for run in message.runs)
+    counts = (_count(run.span) for run in message.runs)
     starts = _starts(counts, num_rows, "row versions", limits)
     return VersionSequence(starts, np.array([run.version for run in message.runs], np.uint64))
 
@@ -172,6 +172,15 @@ def _one_array(parts: list[ArraySegment]) -> list[ArraySegment]:
     numbers = np.concatenate([part.offsets.astype(np.uint64) + np.uint64(part.base) for part in kept])
     numbers -= np.uint64(base)
     return [ArraySegment(base, numbers.astype(np.min_scalar_type(max(last - base, 1 << 8))))]
+
+
+def _count(span: rowids_pb2.U64Segment) -> int:
+    """The number of numbers in a segment, most of which are ranges."""
+    if span.HasField("range"):
+        count: int = span.range.end - span.range.start
+        if count >= 0:
+            return count
+    return _segment(span).count
 
 
 def _segment(message: rowids_pb2.U64Segment) -> Segment:
