@@ -332,7 +332,11 @@ def _continued(segments: Iterable[Segment]) -> list[Segment]:
     found: list[Segment] = []
     for segment in segments:
         last = found[-1] if found else None
-        if isinstance(last, RangeSegment) and isinstance(segment, RangeSegment) and last.stop == segment.start:
+        if (
+            isinstance(last, RangeSegment)
+            and isinstance(segment, RangeSegment)
+            and last.stop == segment.start
+        ):
             found[-1] = RangeSegment(last.start, segment.stop)
         else:
             found.append(segment)

@@ -14,8 +14,11 @@ import pytest
 
 from lancecy.changes.moves import moved
 from lancecy.errors import RetryableConflictError, SchemaError
+from lancecy.limits import DEFAULT_LIMITS
 from lancecy.schema import Field, Schema
 from lancecy.store.local import LocalStore
+from lancecy.table.answers import answer, run
+from lancecy.table.commit.history import History
 from lancecy.table.field_ids import next_field_id
 from lancecy.table.manifest import Fragment
 from lancecy.table.operations import (
@@ -27,7 +30,12 @@ from lancecy.table.operations import (
     RewriteGroup,
     Update,
 )
+from lancecy.table.operations.base import Newest
+from lancecy.table.paths import Naming, deletion_file_name, manifest_name
+from lancecy.table.requests import ReadDeletion, Request
 from lancecy.table.snapshot import Snapshot
+from lancecy.table.versions import version_store
+from lancecy.table.wire.manifest_file import ManifestFile, decode_manifest_file
 from lancecy.write.fragments import FileLimits, NewFiles
 from tests.helpers.committing import append, change, create, numbers
 from tests.helpers.snapshots import snapshot_of
@@ -186,6 +194,47 @@ def test_rewrite_with_another_number_of_rows_is_refused(uri: str) -> None:
     (made,) = written(snapshot, numbers(0, 59))
     with pytest.raises(ValueError, match="59 rows cannot replace fragments of 60"):
         change(uri, Rewrite((RewriteGroup(tuple(snapshot.fragments), (made,)),)))
+
+
+def resolved(
+    plan: Rewrite, uri: str, before: tuple[Rewrite, ManifestFile] | None = None
+) -> tuple[tuple[Rewrite, ManifestFile], int]:
+    """A rewrite resolved against the newest version, and the number of deletion files that were read for it."""
+    reads = 0
+    store = LocalStore(uri)
+
+    def answer_of(request: Request) -> Any:
+        nonlocal reads
+        if isinstance(request, ReadDeletion):
+            reads += 1
+            return store.get(f"_deletions/{deletion_file_name(request.fragment_id, request.file)}")
+        return answer(request, store)
+
+    version = snapshot_of(uri).version
+    path = f"_versions/{manifest_name(version, Naming.V2)}"
+    newest = decode_manifest_file(store.get(path), path, version, DEFAULT_LIMITS)
+    history = History(version_store(store), Naming.V2, DEFAULT_LIMITS, 1)
+    found = run(plan.resolve(Newest(newest, history, DEFAULT_LIMITS), before), answer_of)
+    return (found, newest), reads
+
+
+def test_rewrite_reads_deletions_again_only_where_rows_were_deleted_since(uri: str) -> None:
+    lance.dataset(uri).delete("n IN (0, 40)")
+    plan = compaction(snapshot_of(uri))
+    lance.dataset(uri).delete("n IN (1, 41)")
+    first, reads = resolved(plan, uri)
+    assert reads == 4, "of two fragments, as planned and now"
+    again, reads = resolved(plan, uri, first)
+    assert (again[0], reads) == (replace(first[0], groups=again[0].groups), 0)
+    lance.dataset(uri).delete("n = 2")
+    last, reads = resolved(plan, uri, again)
+    assert reads == 2, "of the fragment that lost a row"
+    afresh, _ = resolved(plan, uri)
+    for made in (last, afresh):
+        (group,) = made[0].groups
+        deleted = group.new[0].deletion_file
+        assert deleted is not None
+        assert deleted.num_deleted_rows == 3
 
 
 def with_column(snapshot: Snapshot, name: str, values: int) -> Merge:

@@ -83,6 +83,28 @@ def test_arrays_that_follow_each_other_are_one() -> None:
     assert [int(low) for low in parted.spans[0]] == [5, 50, 0]
 
 
+def test_neighbours_of_few_rows_are_joined() -> None:
+    """A compaction of many small fragments makes one of few segments."""
+
+    def joined(*parts: range | list[int]) -> tuple[list[str], bool]:
+        numbers = [np.array([*part], np.uint64) for part in parts]
+        whole = RowIdSequence.joined([RowIdSequence.of(part) for part in numbers])
+        same = whole.ids(0, len(whole)).tolist() == np.concatenate(numbers).tolist()
+        return [type(segment).__name__ for segment in whole.segments], same
+
+    assert joined(range(5), range(5, 90), range(90, 95)) == (["RangeSegment"], True)
+    assert joined(*([i, i + 1, i + 3] for i in range(0, 4000, 4))) == (["HolesSegment"], True)
+    assert joined(*(range(i, i + 19) for i in range(0, 4000, 20))) == (["HolesSegment"], True)
+    assert joined(range(100, 200), range(100), range(500, 700)) == (["RangeSegment"] * 3, True)
+    assert joined(*([i, i - 9] for i in range(4000, 10, -13))) == (["ArraySegment"], True)
+    assert joined([1, 3, 5, 7], range(10_000, 20_000), [2, 4, 9, 6]) == (
+        ["ArraySegment", "RangeSegment", "ArraySegment"],
+        True,
+    )
+    far = [2**63, 2**64 - 1]
+    assert joined(range(5), far, range(5, 9)) == (["ArraySegment"], True)
+
+
 def test_ranges_stay_ranges() -> None:
     sequence = decode_row_ids(row_id_sequence(segment("range", [], span=(2**62, 2**62 + 2**32))), None)
     assert sequence.nbytes < 200
