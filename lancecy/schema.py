@@ -303,12 +303,12 @@ class Field:
         size = _size_after_colon(self.logical_type[len(_STRUCT_LIST) :], "list size")
         return DEFAULT_LIMITS.check("value_bytes", size, "size of a fixed-size list")
 
-    @property
+    @cached_property
     def is_blob(self) -> bool:
         """Whether this is a blob: a large value that a scan returns as position and size."""
         return BLOB_KEY in self.metadata or self._extension == BLOB_EXTENSION
 
-    @property
+    @cached_property
     def is_said_packed(self) -> bool:
         """Whether the metadata asks for packed storage, row by row; it has meaning for structs only."""
         return any(key in self.metadata for key in PACKED_KEYS)
@@ -323,7 +323,7 @@ class Field:
         """Whether files of 2.x hold the whole subtree in one column: packed structs and descriptors of blobs."""
         return self.is_packed or self.is_blob
 
-    @property
+    @cached_property
     def _extension(self) -> str:
         return self.extension_name or self.metadata.get(EXTENSION_KEY, b"").decode("utf-8", "replace")
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from lancecy.encodings.arrow.columns import ArrowArray, joined
+from lancecy.encodings.arrow.from_arrow import size_of
 from lancecy.errors import LimitError
 from lancecy.scanning.request import ScanRequest
 
@@ -62,7 +63,7 @@ def cut(table: pa.Table, request: ScanRequest) -> Iterator[pa.RecordBatch]:
 def _row_bytes(table: pa.Table | pa.RecordBatch) -> int:
     """Bytes of all rows, without the dictionaries that chunks share."""
     return sum(
-        chunk.indices.nbytes if pa.types.is_dictionary(chunk.type) else chunk.nbytes
+        size_of(chunk)
         for column in table.columns
         for chunk in (column.chunks if isinstance(column, pa.ChunkedArray) else [column])
     )

@@ -173,7 +173,7 @@ def size_of(array: pa.Array) -> int:
     if types.is_dictionary(kind):
         return int(array.indices.nbytes)
     if not kind.num_fields:
-        return int(array.nbytes)
+        return _flat_size(array)
     if types.is_struct(kind):
         return len(array) // 8 + sum(size_of(array.field(i)) for i in range(kind.num_fields))
     if types.is_map(kind) or types.is_list(kind) or types.is_large_list(kind):
@@ -181,6 +181,23 @@ def size_of(array: pa.Array) -> int:
         offsets = _offsets(array.buffers()[1], array.offset, len(array), width)
         return offsets.nbytes + size_of(elements_of(array).slice(offsets[0], offsets[-1] - offsets[0]))
     return int(array.nbytes)
+
+
+def _flat_size(array: pa.Array) -> int:
+    """The same as ``array.nbytes``, which lets other threads run first each time."""
+    kind = array.type
+    width = _OFFSET_WIDTHS.get(kind.id)
+    if width is not None:
+        validity, offsets, _ = array.buffers()
+        ends = _offsets(offsets, array.offset, len(array), width)
+        values = ends.nbytes + int(ends[-1]) - int(ends[0])
+    else:
+        try:
+            bits = kind.bit_width
+        except ValueError:  # views and nulls
+            return int(array.nbytes)
+        validity, values = array.buffers()[0], (len(array) * bits + 7) // 8
+    return values + (0 if validity is None else (len(array) + 7) // 8)
 
 
 def bits_of(buffer: pa.Buffer, offset: int, length: int) -> Bits:

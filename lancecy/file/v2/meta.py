@@ -17,11 +17,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.encodings.model.chunks import starts_of
 from lancecy.encodings.model.layouts import PageSpec
 from lancecy.encodings.model.ledger import ByteLedger
 from lancecy.encodings.model.pages import Column, PageMemory
@@ -79,7 +81,7 @@ class V2Footer:
         return (2, 0) if (self.major, self.minor) == (0, 3) else (self.major, self.minor)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Container:
     """The frame of an opened file.
 
@@ -110,7 +112,7 @@ class Container:
         """Physical columns of the file."""
         return int(self.positions.size)
 
-    @property
+    @cached_property
     def is_whole(self) -> bool:
         """Whether the metadata of every column is held."""
         return self.num_columns == 0 or (
@@ -307,13 +309,13 @@ def build_column(
     """
     message = decode_column(data, limits)
     positions, sizes = _buffers(message, file_size)
-    ledger.charge(index, "pages", int(sizes.sum(dtype=np.float64)), file_size)
+    ledger.charge(index, "pages", sum(message.sizes), file_size)
     return Column(
         index=index,
         is_blob=message.is_blob,
-        row_starts=starts_of(_lengths(message, file_size, limits)),
+        row_starts=_row_starts(message, file_size, limits),
         specs=_specs(message, specs),
-        first_buffer=starts_of(np.array(message.num_buffers, np.int64)),
+        first_buffer=np.array(list(accumulate(message.num_buffers, initial=0)), np.int64),
         positions=positions,
         sizes=sizes,
         memory=memory,
@@ -321,30 +323,27 @@ def build_column(
 
 
 def _buffers(message: ColumnMessage, file_size: int) -> tuple[Int64, Int64]:
-    positions, sizes = np.array(message.positions, np.uint64), np.array(message.sizes, np.uint64)
-    size = np.uint64(file_size)
-    outside = (positions > size) | (sizes > size - np.minimum(positions, size))
-    if outside.any():
-        buffer = int(outside.argmax())
-        page = int(np.searchsorted(np.cumsum(message.num_buffers), buffer, side="right"))
-        error = FormatError(
-            f"a buffer of {sizes[buffer]} bytes at {positions[buffer]} lies outside the file", position=page
+    ends = list(map(add, message.positions, message.sizes))
+    if max(ends, default=0) > file_size:
+        buffer = next(number for number, end in enumerate(ends) if end > file_size)
+        page = next(number for number, count in enumerate(accumulate(message.num_buffers)) if count > buffer)
+        what = (
+            f"a buffer of {message.sizes[buffer]} bytes at {message.positions[buffer]} lies outside the file"
         )
-        raise error.within(f"page {page}")
-    return positions.astype(np.int64), sizes.astype(np.int64)
+        raise FormatError(what, position=page).within(f"page {page}")
+    return np.array(message.positions, np.int64), np.array(message.sizes, np.int64)
 
 
-def _lengths(message: ColumnMessage, file_size: int, limits: Limits) -> Int64:
-    """Values of each page; in total at most the allowed rows, and at most the bits of the file."""
-    lengths = np.array(message.lengths, np.uint64)
-    total = float(lengths.sum(dtype=np.float64))
-    if total > max(limits.rows_per_file, file_size * 8):
+def _row_starts(message: ColumnMessage, file_size: int, limits: Limits) -> Int64:
+    """First value of each page, then their number: at most the allowed rows, and at most the bits of the file."""
+    starts = list(accumulate(message.lengths, initial=0))
+    if starts[-1] > max(limits.rows_per_file, file_size * 8):
         raise LimitError(
-            f"pages of {total:.0f} values, beyond the limit of {limits.rows_per_file}",
+            f"pages of {starts[-1]} values, beyond the limit of {limits.rows_per_file}",
             limit="rows_per_file",
-            claimed=int(total),
+            claimed=starts[-1],
         )
-    return lengths.astype(np.int64)
+    return np.array(starts, np.int64)
 
 
 def _specs(message: ColumnMessage, specs: SpecCache) -> tuple[PageSpec, ...]:
@@ -366,9 +365,9 @@ def checked_column(
     Parameters and errors as :func:`build_column`.
     """
     message = decode_column(data, limits)
-    _, sizes = _buffers(message, file_size)
-    ledger.charge(index, "pages", int(sizes.sum(dtype=np.float64)), file_size)
-    _lengths(message, file_size, limits)
+    _buffers(message, file_size)
+    ledger.charge(index, "pages", sum(message.sizes), file_size)
+    _row_starts(message, file_size, limits)
     return message, _specs(message, specs)
 
 

@@ -33,6 +33,8 @@ _MAGIC = b"ARROW1"
 _PADDING = 64
 # From this count on the reference writes bitmaps, which take less than four bytes per row.
 _BITMAP_FROM = 5000
+# Compressing fewer rows takes longer than all else that is done for their file, and saves no bytes.
+_COMPRESSED_FROM = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,7 +130,8 @@ def encode(vector: DeletionVector, form: DeletionFileType) -> bytes:
     sink = pa.BufferOutputStream()
     column = pa.array(vector.offsets.astype(np.uint32))
     # Passing one column to another thread takes longer than to compress it.
-    options = ipc.IpcWriteOptions(compression="zstd", use_threads=False)
+    compression = "zstd" if len(vector) >= _COMPRESSED_FROM else None
+    options = ipc.IpcWriteOptions(compression=compression, use_threads=False)
     with ipc.new_file(sink, _SCHEMA, options=options) as writer:
         writer.write_batch(pa.record_batch([column], schema=_SCHEMA))
     data: bytes = sink.getvalue().to_pybytes()
