@@ -306,26 +306,31 @@ def restored_ids_are_taken_as_the_largest() -> Iterator[None]:
 def rewrites_forget_rows_that_were_deleted_meanwhile() -> Iterator[None]:
     right = rewrite._deleted_since
 
-    def wrong(group: Any, newest: Any) -> Steps[Any]:
-        found = yield from right(group, newest)
-        return [offsets[:0] for offsets in found]
+    def wrong(group: Any, gone: Any) -> Any:
+        return [offsets[:0] for offsets in right(group, gone)]
 
     with _changed(rewrite, "_deleted_since", wrong):
         yield
 
 
 @variant
+def rewrites_look_once_for_rows_that_were_deleted_meanwhile() -> Iterator[None]:
+    with _changed(rewrite, "_stored", lambda planned, newest: b"never changes"):
+        yield
+
+
+@variant
 def rewrites_count_deleted_rows_by_their_old_places() -> Iterator[None]:
-    right = rewrite._gone
+    right = rewrite._gone_from
 
     def wrong(planned: Any, newest: Any) -> Steps[Any]:
-        _, live = yield from right(planned, newest)
+        found = yield from right(planned, newest)
         now = newest.stored.fragments[planned.id]
         before = yield from deletions.deleted_offsets(newest.stored, planned, newest.limits)
         after = yield from deletions.deleted_offsets(newest.stored, now, newest.limits)
-        return np.setdiff1d(after, before)[:live], live
+        return replace(found, offsets=np.setdiff1d(after, before)[: found.num_live])
 
-    with _changed(rewrite, "_gone", wrong):
+    with _changed(rewrite, "_gone_from", wrong):
         yield
 
 
