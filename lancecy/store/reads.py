@@ -124,6 +124,8 @@ def gather(reads: Sequence[Read[T]]) -> Read[list[T]]:
     list
         Their values, in order.
     """
+    if len(reads) == 1:
+        return [(yield from reads[0])]
     results: list[T | None] = [None] * len(reads)
     waiting: list[tuple[int, list[Ranges]]] = []
     for index, read in enumerate(reads):
