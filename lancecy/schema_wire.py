@@ -211,7 +211,7 @@ def decode_schema(
 def build_schema(messages: Sequence[file_pb2.Field], metadata: Mapping[str, bytes]) -> Schema:
     """The same of fields that :func:`check_fields` has let pass; nothing is left to go wrong.
 
-    Takes several times as long as checking them, and not everybody who opens a table asks for its columns.
+    Takes several times as long as checking them, and not every user of a table asks for its columns.
     """
     return Schema(_built(messages), dict(metadata) if metadata else {})
 

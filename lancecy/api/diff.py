@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TableDiff", "compare"]
 
-# Up to so many rows are compared for a text that nobody asked to wait for.
+# Up to so many rows are compared for a text; more would take too long for one.
 _MOST_COUNTED = 1 << 20
 
 
