@@ -48,6 +48,11 @@ class WrappedStore:
     def traits(self) -> StoreTraits:
         return self._own_traits or self.inner.traits
 
+    @property
+    def keyed_table(self) -> Any:
+        """That of the inner store (``key_values.keyed_table``)."""
+        return getattr(self.inner, "keyed_table", None)
+
     def _request(self, method: str, path: str, ranges: Pairs, call: Callable[[], T]) -> T:
         """Make the request; a subclass may do something else instead.
 

@@ -10,10 +10,13 @@ from typing import Any, TypeVar
 
 from lancecy.errors import LanceError
 from lancecy.store.base import PutMode, Store
+from lancecy.store.copying import CopiesFrom
 from lancecy.table.requests import (
     Call,
+    Copy,
     Create,
     Head,
+    KeyValueCall,
     List,
     Now,
     Pause,
@@ -97,8 +100,12 @@ def answer(request: Request, store: Store) -> Any:
             return store.put(path, data, PutMode.CREATE)
         case Remove(paths):
             return store.delete(paths)
+        case Copy(source, path):
+            return _copy(store, source, path)
         case Call(call):
             return call()
+        case KeyValueCall(ask, table):
+            return ask(table)
         case Now():
             return time.time_ns()
         case RandomBits():
@@ -109,3 +116,9 @@ def answer(request: Request, store: Store) -> Any:
         case Wait(seconds):
             return time.sleep(seconds)
     raise TypeError(f"a store alone cannot answer {type(request).__name__}")
+
+
+def _copy(store: Store, source: str, path: str) -> None:
+    """Copy a manifest, within the service if it can."""
+    if not (isinstance(store, CopiesFrom) and store.copy_from(store, source, path)):
+        store.put(path, store.get(source).data)

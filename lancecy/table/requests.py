@@ -17,10 +17,12 @@ from lancecy.table.manifest import BasePaths, DataFile, DeletionFile
 
 __all__ = [
     "Call",
+    "Copy",
     "Create",
     "Head",
     "HeadFile",
     "InOtherTable",
+    "KeyValueCall",
     "List",
     "ListOwned",
     "Now",
@@ -126,13 +128,47 @@ class Create:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """One call to the database of an external version store, or a search of rows; answered with what ``run`` returns.
+class Copy:
+    """Write an object with the bytes of another, which replaces one of that name.
+
+    Raises ``DatasetNotFoundError`` if the other does not exist.
+
+    Attributes
+    ----------
+    source, path : str
+    """
+
+    source: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeyValueCall:
+    """One call to a key-value store of manifests; answered with what ``run`` returns.
 
     Attributes
     ----------
     run : callable
-        Raises ``StoreError`` if the database or the store fails.
+        Takes the key of the table. Raises ``StoreError`` if the key-value store fails.
+    table : str
+        The key of the table.
+    changes : bool
+        Whether the call writes.
+    """
+
+    run: Callable[[str], Any]
+    table: str
+    changes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One search of rows, or another call that is not the store's; answered with what ``run`` returns.
+
+    Attributes
+    ----------
+    run : callable
+        Raises ``StoreError`` if the store fails.
     changes : bool
         Whether the call writes.
     """
@@ -209,6 +245,8 @@ Request: TypeAlias = (
     | Scan
     | Head
     | Call
+    | Copy
+    | KeyValueCall
     | Read
     | ReadDeletion
     | HeadFile
@@ -272,6 +310,10 @@ def _in(folder: str, request: Request) -> Request:
             return ListOwned(f"{folder}/{place}")
         case Head(path) | Read(path) | Put(path) | Create(path):
             return replace(request, path=f"{folder}/{path}")
+        case Copy(source, path):
+            return Copy(f"{folder}/{source}", f"{folder}/{path}")
+        case KeyValueCall(table=table):
+            return replace(request, table=f"{table}/{folder}")
         case Remove(paths):
             return Remove(tuple(f"{folder}/{path}" for path in paths))
     return request

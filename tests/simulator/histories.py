@@ -10,7 +10,7 @@ from lancecy.table.commit.loop import commit
 from lancecy.table.commit.options import Committed
 from lancecy.table.operations import Append
 from lancecy.table.versions import ConditionalPut
-from tests.helpers.external_versions import ExternalVersions
+from tests.helpers.external_versions import external_versions
 from tests.simulator.actors import Protocol, Running, Simulation, files, make
 from tests.simulator.world import Fault
 
@@ -74,7 +74,7 @@ def _followed(
 def check_history(seed: int, protocol: Protocol = commit, writers: int | None = None) -> list[str]:
     """What is wrong with the history of a seed; nothing should be."""
     rng = random.Random(seed)
-    versions = rng.choice((ConditionalPut(), ConditionalPut(), ExternalVersions()))
+    versions = rng.choice((ConditionalPut(), ConditionalPut(), external_versions()))
     simulation = Simulation.of(seed, protocol, versions=versions)
     often = rng.choice((0.0, 0.02, 0.1))
     count = writers or rng.randrange(2, 6)

@@ -9,9 +9,9 @@ from itertools import chain, repeat
 from lancecy.errors import LanceError
 from lancecy.table.commit.options import Committed
 from lancecy.table.operations import Append
-from lancecy.table.requests import Call, Create, Request
+from lancecy.table.requests import Create, KeyValueCall, Request
 from lancecy.table.versions import ConditionalPut, LocalLink, VersionStore
-from tests.helpers.external_versions import ExternalVersions
+from tests.helpers.external_versions import external_versions
 from tests.simulator.actors import Running, Simulation, files, make
 from tests.simulator.world import Fault, World, possible
 
@@ -19,7 +19,7 @@ __all__ = ["STORES", "begun", "check_single_faults", "decides", "finish", "recov
 
 STORES: dict[str, Callable[[], VersionStore]] = {
     "put": ConditionalPut,
-    "external": ExternalVersions,
+    "external": external_versions,
     "disk": LocalLink,
 }
 
@@ -37,7 +37,7 @@ def begun(kind: str, store: str = "put") -> tuple[Simulation, Running]:
 
 def decides(request: Request) -> bool:
     """Whether a request is the atomic step that publishes a version."""
-    return isinstance(request, Create) or (isinstance(request, Call) and request.changes)
+    return isinstance(request, Create) or (isinstance(request, KeyValueCall) and request.changes)
 
 
 def finish(

@@ -24,9 +24,11 @@ from lancecy.table.manifest import Fragment, IndexEntry
 from lancecy.table.paths import deletion_file_name, parse_manifest_name
 from lancecy.table.requests import (
     Call,
+    Copy,
     Create,
     Head,
     HeadFile,
+    KeyValueCall,
     List,
     ListOwned,
     Now,
@@ -72,7 +74,7 @@ class Fault(enum.Enum):
     CLOCK_AHEAD = "the clock jumps ahead ten days"
 
 
-_WRITES = (Put, Create)
+_WRITES = (Put, Create, Copy)
 _CHANGES = (*_WRITES, Remove)
 _ANY = {Fault.CRASH_BEFORE, Fault.CRASH_AFTER}
 _BY_KIND: dict[type, set[Fault]] = {
@@ -80,7 +82,8 @@ _BY_KIND: dict[type, set[Fault]] = {
     Scan: {Fault.FAILED, Fault.BUSY, Fault.STALE_LIST},
     Head: {Fault.FAILED, Fault.BUSY, Fault.STALE_READ},
     Read: {Fault.FAILED, Fault.BUSY, Fault.STALE_READ},
-    Call: {Fault.FAILED, Fault.LOST, Fault.LATE, Fault.BUSY},
+    Call: {Fault.FAILED, Fault.BUSY},
+    KeyValueCall: {Fault.FAILED, Fault.LOST, Fault.LATE, Fault.BUSY},
     ReadDeletion: {Fault.FAILED, Fault.BUSY},
     HeadFile: {Fault.FAILED, Fault.BUSY},
     ListOwned: {Fault.FAILED, Fault.BUSY},
@@ -155,6 +158,10 @@ class World:
                 return self._meta(path)
             case Call(run):
                 return run()
+            case KeyValueCall(run, table):
+                return run(table)
+            case Copy(source, path):
+                return self._write(path, self._get(source).tobytes())
             case Read(path):
                 return self._get(path)
             case ReadDeletion(_, fragment_id, file):

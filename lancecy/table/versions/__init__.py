@@ -2,6 +2,8 @@
 
 ``base``          the protocol :class:`VersionStore` and its values
 ``folder``        manifests as files in ``_versions/``, published by a conditional put or a local link
+``external``      manifests named by a key-value store, which makes up for a missing conditional put
+``choice``        the version store of a table
 ``locate``        finds the manifest that is latest, of a version or of a time, or all versions
 ``damage``        what counts as a damaged manifest, and the remedy in messages
 ``select``        the manifest to open, with recovery from damaged ones on request
@@ -12,10 +14,13 @@ Another store is one class with the methods of the protocol. Its methods are gen
 """
 
 from lancecy.table.versions.base import ManifestEntry, ManifestLocation, Outcome, VersionStore
-from lancecy.table.versions.folder import ConditionalPut, LocalLink, version_store
+from lancecy.table.versions.choice import version_store
+from lancecy.table.versions.external import ExternalVersions
+from lancecy.table.versions.folder import ConditionalPut, LocalLink
 
 __all__ = [
     "ConditionalPut",
+    "ExternalVersions",
     "LocalLink",
     "ManifestEntry",
     "ManifestLocation",

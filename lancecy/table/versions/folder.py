@@ -26,13 +26,13 @@ from lancecy.errors import (
     FormatError,
     StoreError,
 )
-from lancecy.store.base import Memory, ObjectMeta, Store
+from lancecy.store.base import Memory, ObjectMeta
 from lancecy.table.paths import VERSIONS, Naming, parse_manifest_name
 from lancecy.table.refs import TREE
 from lancecy.table.requests import Create, Head, List, Pause, Put, Read, Remove, Scan, Steps, again
-from lancecy.table.versions.base import ManifestEntry, ManifestLocation, Outcome, VersionStore
+from lancecy.table.versions.base import ManifestEntry, ManifestLocation, Outcome
 
-__all__ = ["ConditionalPut", "LocalLink", "VersionFolder", "published", "version_store"]
+__all__ = ["ConditionalPut", "LocalLink", "VersionFolder", "published"]
 
 # Above every V2 name and below the V1 names that a listing yields after them.
 _AFTER_V2 = f"{VERSIONS}/{(1 << 64) - 1}."
@@ -182,13 +182,6 @@ class LocalLink(VersionFolder):
     """Publishes on a local disk by a hard link that never replaces. A link that failed is not made later."""
 
     fails_at_once: ClassVar[bool] = True
-
-
-def version_store(store: Store) -> VersionStore:
-    """The version store of a table without an external one: links on local disks, conditional puts elsewhere."""
-    if store.traits.is_mapped:
-        return LocalLink(store.traits.lists_in_order)
-    return ConditionalPut(store.traits.lists_in_order)
 
 
 def _newer(one: ManifestLocation | None, other: ManifestLocation) -> ManifestLocation:

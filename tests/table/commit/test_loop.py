@@ -53,7 +53,7 @@ from lancecy.table.versions.locate import at_version, latest, locations, read
 from lancecy.table.wire.manifest import encode
 from lancecy.table.wire.manifest_file import ManifestFile, decode_manifest_file
 from tests.helpers.builders import make_deletion_file, make_manifest, memory_of, write_manifest
-from tests.helpers.external_versions import ExternalVersions
+from tests.helpers.external_versions import external_versions
 from tests.helpers.faults import Fault, FaultyStore
 
 SCHEMA = Schema((Field("a", 0, logical_type="int64"), Field("b", 1, logical_type="string", nullable=False)))
@@ -458,7 +458,7 @@ def test_token_makes_a_change_happen_once_however_often_it_is_tried() -> None:
     assert latest(table.store).version == 3
 
 
-@pytest.mark.parametrize("versions", [LocalLink(), ExternalVersions()], ids=["link", "external"])
+@pytest.mark.parametrize("versions", [LocalLink(), external_versions()], ids=["link", "external"])
 def test_local_disk_is_left_clean(tmp_path: Path, versions: VersionStore) -> None:
     table = Table(LocalStore(str(tmp_path)), create=False)
     table.change(Overwrite(table.files(1), SCHEMA, data_version="2.1"), None, versions=versions)

@@ -1,0 +1,110 @@
+"""The protocol of key-value stores of manifests, and its values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from lancecy.store.base import Store
+
+__all__ = ["KeyedTable", "ManifestItem", "ManifestKeyValue", "commit_through", "keyed_table"]
+
+_ATTRIBUTE = "keyed_table"
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestItem:
+    """The manifest of one version, as a key-value store names it.
+
+    Attributes
+    ----------
+    path : str
+        Below the root of the table: ``_versions/{version}.manifest`` of a finished version,
+        ``_versions/{version}.manifest-{uuid}`` of one that is still to be copied there.
+    size : int or None, bytes
+        None if it is unknown.
+    """
+
+    path: str
+    size: int | None = None
+
+
+@runtime_checkable
+class ManifestKeyValue(Protocol):
+    """Items by table and version, each changed on one condition.
+
+    Methods raise ``StoreError`` if the store does not answer; the change may then have been made, or may be made
+    later. An error whose ``errno`` is ``EACCES`` says that nothing was changed and nothing will be. A read gives what
+    the last write left, whichever process wrote it. Methods are called by several threads at once.
+
+    Attributes of an implementation that hold secrets are not pickled.
+
+    Notes
+    -----
+    ``table`` is the key of a table: text that is the same for every process, such as its URI. The key of a branch is
+    the table's with ``/tree/{branch}`` added.
+    """
+
+    def get(self, table: str, version: int) -> ManifestItem | None:
+        """The item of a version, None if it has none."""
+
+    def latest(self, table: str) -> tuple[int, ManifestItem] | None:
+        """The highest version below 2**63 with its item, None if the table has none."""
+
+    def above(self, table: str, version: int = 0) -> list[tuple[int, ManifestItem]]:
+        """Versions above one and below 2**63 with their items, lowest first."""
+
+    def put_if_absent(self, table: str, version: int, item: ManifestItem) -> bool:
+        """Set the item of a version that has none; False if it has one.
+
+        Of several processes that do so at once, exactly one gets True.
+        """
+
+    def put_if(self, table: str, version: int, item: ManifestItem, expected: ManifestItem) -> bool:
+        """Replace the item of a version whose path is that of ``expected``; False if it is another, or missing."""
+
+    def delete(self, table: str, versions: Sequence[int]) -> None:
+        """Delete the items of versions; missing ones are no error."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedTable:
+    """A table in a key-value store.
+
+    Attributes
+    ----------
+    key_values : ManifestKeyValue
+    table : str
+        Its key.
+    """
+
+    key_values: ManifestKeyValue
+    table: str
+
+
+def keyed_table(store: Store) -> KeyedTable | None:
+    """The table in a key-value store through which the root of a store is committed; None if there is none."""
+    found: KeyedTable | None = getattr(store, _ATTRIBUTE, None)
+    return found
+
+
+def commit_through(store: Store, keyed: KeyedTable) -> None:
+    """Let the table at the root of a store be committed through a key-value store, from now on.
+
+    Parameters
+    ----------
+    store : Store
+        Used by nobody else yet.
+    keyed : KeyedTable
+
+    Examples
+    --------
+    >>> from lancecy.store.key_values import MemoryKeyValue
+    >>> from lancecy.store.memory import MemoryStore
+    >>> store = MemoryStore()
+    >>> commit_through(store, KeyedTable(MemoryKeyValue(), "t"))
+    >>> keyed_table(store).table
+    't'
+    """
+    setattr(store, _ATTRIBUTE, keyed)

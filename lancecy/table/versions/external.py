@@ -1,0 +1,310 @@
+"""Versions committed by a key-value store, which makes up for an object store that cannot create conditionally.
+
+A commit takes four steps, and a reader that finds the work of a writer that died takes the last ones in its place::
+
+    writer                                            reader
+    1. write the manifest under a staged name         1. look the item of the version up
+    2. put the item of the version if it is absent    2. copy the staged manifest to its final name
+    3. copy the staged manifest to its final name     3. point the item there
+    4. point the item there                           4. open the final name
+
+The second step of a writer is the commit. A reader that cannot finish a version refuses to open it, so that a copy
+of the folder alone always opens, at its last finished version. The object store is listed for a table without items.
+
+Facts: table sheet, section 5.3; document 001, "External Manifest Store".
+"""
+
+from __future__ import annotations
+
+import errno
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from lancecy.errors import (
+    CommitUnknownError,
+    ConflictError,
+    DatasetNotFoundError,
+    FormatError,
+    StoreError,
+)
+from lancecy.store.base import ObjectMeta
+from lancecy.store.key_values import KeyedTable, ManifestItem
+from lancecy.table.paths import DETACHED, VERSIONS, ManifestName, Naming, parse_manifest_name
+from lancecy.table.requests import Copy, Head, KeyValueCall, Pause, Put, RandomBits, Remove, Steps, again
+from lancecy.table.versions.base import ManifestEntry, ManifestLocation, Outcome
+from lancecy.table.versions.folder import VersionFolder
+
+__all__ = ["ExternalVersions"]
+
+_REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalVersions:
+    """The versions named by the items of a key-value store.
+
+    Attributes
+    ----------
+    keyed : KeyedTable
+        The table in the key-value store.
+    lists_in_order : bool
+        Whether the object store lists in name order natively.
+    tries : int
+        Number of tries of a failing request that changes nothing.
+    """
+
+    needs_conditional_put: ClassVar[bool] = False
+    fails_at_once: ClassVar[bool] = False
+
+    keyed: KeyedTable
+    lists_in_order: bool = False
+    tries: int = 4
+
+    # -- finding ----------------------------------------------------------------------------------
+
+    def latest(self) -> Steps[ManifestLocation | None]:
+        items = self.keyed.key_values
+        found: tuple[int, ManifestItem] | None = yield from self._ask(items.latest)
+        if found is None:
+            return (yield from self._folder.latest())
+        location = yield from self._finished(*found)
+        if location is None:
+            raise self._gone(*found)
+        return location
+
+    def at(self, version: int, naming: Naming | None = None) -> Steps[ManifestLocation | None]:
+        if version & DETACHED:
+            return (yield from self._folder.at(version, naming))
+        items = self.keyed.key_values
+        item: ManifestItem | None = yield from self._ask(lambda table: items.get(table, version))
+        if item is None:
+            # An older version than the table has items, or one whose item was deleted.
+            return (yield from self._folder.at(version, naming))
+        if naming is not None and item.path == ManifestLocation.canonical(version, naming).path:
+            return ManifestLocation.canonical(version, naming)
+        return (yield from self._finished(version, item))
+
+    def versions(self, above: int = 0, naming: Naming | None = None) -> Steps[list[ManifestLocation]]:
+        known = self.keyed.key_values
+        items: list[tuple[int, ManifestItem]] = yield from self._ask(lambda table: known.above(table, above))
+        listed = yield from self._folder.versions(above, naming)
+        found = {location.version: location for location in listed}
+        newest = max(found, default=0)
+        for version, item in items:
+            is_staged = self._name(version, item).staged
+            if version in found and not is_staged:
+                continue
+            # Older versions with an item and without a file were removed by a cleanup that knows no items.
+            if is_staged or version > newest:
+                location = yield from self._finished(version, item)
+                if location is None and version > newest:
+                    raise self._gone(version, item)
+                if location is not None:
+                    found[version] = _in_naming(location, naming)
+        return [found[version] for version in sorted(found)]
+
+    def manifests(self) -> Steps[list[ManifestEntry]]:
+        # A staged manifest that is committed gets its final name before anybody takes it for a leftover.
+        yield from self.versions()
+        return (yield from self._folder.manifests())
+
+    # -- publishing -------------------------------------------------------------------------------
+
+    def publish(self, version: int, naming: Naming, data: bytes, tries: int) -> Steps[Outcome]:
+        final = ManifestLocation.canonical(version, naming).path
+        if version & DETACHED:
+            return (yield from self._detached(final, data, tries))
+        if (yield from self._is_without_item(version, final, tries)):
+            return Outcome.LOST
+        unique = uuid.UUID(int=(yield RandomBits()) << 64 | (yield RandomBits()), version=4)
+        item = ManifestItem(f"{final}-{unique}", len(data))
+        yield from again(Put(item.path, data), tries)
+        outcome = yield from self._put_item(version, item, tries)
+        if outcome is Outcome.WON:
+            # The version is published; readers do what fails here.
+            with suppress(StoreError, DatasetNotFoundError):
+                yield from self._finish(version, item, ManifestItem(final, len(data)))
+        elif outcome is Outcome.LOST:
+            with suppress(StoreError):
+                yield Remove((item.path,))
+        return outcome
+
+    def _is_without_item(self, version: int, final: str, tries: int) -> Steps[bool]:
+        """Whether the manifest of a version is there although its item is not: it gets its item.
+
+        Without this a deleted item would let a second manifest replace a published one.
+        """
+        try:
+            meta: ObjectMeta = yield from again(Head(final), tries)
+        except DatasetNotFoundError:
+            return False
+        items, item = self.keyed.key_values, ManifestItem(final, meta.size)
+        yield from again(self._call(lambda table: items.put_if_absent(table, version, item), True), tries)
+        return True
+
+    def _put_item(self, version: int, item: ManifestItem, tries: int) -> Steps[Outcome]:
+        """Put the item of a new version: the commit."""
+        items = self.keyed.key_values
+        failure: StoreError | None = None
+        for attempt in range(tries):
+            try:
+                if (yield self._call(lambda table: items.put_if_absent(table, version, item), True)):
+                    return Outcome.WON
+                if failure is None:
+                    return Outcome.LOST
+                there: ManifestItem | None = yield from self._ask(lambda table: items.get(table, version))
+            except StoreError as error:
+                if error.errno in _REFUSED and attempt == 0:
+                    with suppress(StoreError):
+                        yield Remove((item.path,))
+                    raise
+                failure = error
+                yield Pause(attempt)
+                continue
+            if there == item:
+                return Outcome.WON
+            # An item that a reader has finished names no writer: reading the manifest tells whose it is.
+            return Outcome.UNKNOWN if there is None or there.path in item.path else Outcome.LOST
+        raise CommitUnknownError(
+            f"the item of version {version} may or may not have been written ({failure}): open the table and look for "
+            "it before committing again, and delete none of the files of this commit"
+        ) from failure
+
+    def _detached(self, path: str, data: bytes, tries: int) -> Steps[Outcome]:
+        """Publish a version outside the history; its number is random, so no other writer has the name."""
+        try:
+            yield from again(Head(path), tries)
+        except DatasetNotFoundError:
+            yield from again(Put(path, data), tries)
+            return Outcome.WON
+        return Outcome.LOST
+
+    # -- finishing --------------------------------------------------------------------------------
+
+    def _finished(self, version: int, item: ManifestItem) -> Steps[ManifestLocation | None]:
+        """The location of a published version, finished if it was not; None if its manifest is gone."""
+        name = self._name(version, item)
+        location = ManifestLocation.canonical(version, name.naming, item.size or 0)
+        if name.staged:
+            try:
+                size = yield from self._finish(version, item, ManifestItem(location.path, item.size))
+            except StoreError as error:
+                raise _unfinished(version, error) from error
+        else:
+            size = yield from self._size(location.path)
+        if size is None:
+            return None
+        if item.size is not None and size != item.size:
+            raise FormatError(
+                f"the manifest of version {version} has {size} bytes, and {item.size} according to its external "
+                "manifest store: one of the two was changed or restored without the other",
+                path=location.path,
+            )
+        return replace(location, size=size)
+
+    def _finish(self, version: int, staged: ManifestItem, final: ManifestItem) -> Steps[int | None]:
+        """Copy a staged manifest to its final name and point the item there; the size, None if there is neither."""
+        # It is missing if another one was faster, and has removed it.
+        with suppress(DatasetNotFoundError):
+            yield from again(Copy(staged.path, final.path), self.tries)
+        size = yield from self._size(final.path)
+        if size is None:
+            return None
+        if staged.size is not None and size != staged.size:
+            return size
+        items, finished = self.keyed.key_values, ManifestItem(final.path, size)
+        yield from again(
+            self._call(lambda table: items.put_if(table, version, finished, staged), True), self.tries
+        )
+        with suppress(StoreError):
+            yield Remove((staged.path,))
+        return size
+
+    def _size(self, path: str) -> Steps[int | None]:
+        try:
+            meta: ObjectMeta = yield from again(Head(path), self.tries)
+        except DatasetNotFoundError:
+            return None
+        return meta.size
+
+    # -- replacing and removing -------------------------------------------------------------------
+
+    def replace(self, location: ManifestLocation, seen: bytes, data: bytes, tries: int) -> Steps[bool]:
+        items, version = self.keyed.key_values, location.version
+        item: ManifestItem | None = yield from self._ask(lambda table: items.get(table, version))
+        if (
+            item is not None
+            and item.size is not None
+            and item.path == location.path
+            and len(data) != item.size
+        ):
+            # An item without a size agrees with both manifests.
+            unsized = ManifestItem(item.path)
+            yield from again(
+                self._call(lambda table: items.put_if(table, version, unsized, unsized), True), tries
+            )
+        return (yield from self._folder.replace(location, seen, data, tries))
+
+    def remove(self, paths: Sequence[str]) -> Steps[None]:
+        # Files that stay without an item are removed by the next cleanup; items without a file would be for ever.
+        names = [(path, parse_manifest_name(path.rpartition("/")[2])) for path in paths]
+        versions = [name.version for path, name in names if name is not None and _is_own(path, name)]
+        if versions:
+            items = self.keyed.key_values
+            yield from again(self._call(lambda table: items.delete(table, versions), True), self.tries)
+        yield from self._folder.remove(paths)
+
+    # -- parts ------------------------------------------------------------------------------------
+
+    @property
+    def _folder(self) -> VersionFolder:
+        return VersionFolder(self.lists_in_order, self.tries)
+
+    def _call(self, run: Callable[[str], Any], changes: bool = False) -> KeyValueCall:
+        return KeyValueCall(run, self.keyed.table, changes)
+
+    def _ask(self, run: Callable[[str], Any]) -> Steps[Any]:
+        return (yield from again(self._call(run), self.tries))
+
+    def _name(self, version: int, item: ManifestItem) -> ManifestName:
+        """The parsed name that an item gives the manifest of a version."""
+        folder, _, name = item.path.rpartition("/")
+        parsed = parse_manifest_name(name) if folder == VERSIONS else None
+        if parsed is None or parsed.detached or parsed.version != version:
+            raise FormatError(
+                f"the external manifest store names {item.path!r} for version {version} of {self.keyed.table!r}, "
+                "which is no name of its manifest"
+            )
+        return parsed
+
+    def _gone(self, version: int, item: ManifestItem) -> FormatError:
+        return FormatError(
+            f"the external manifest store has version {version} of {self.keyed.table!r}, and the object store has "
+            f"neither {item.path!r} nor its final manifest: restore the object, or delete the item of this version "
+            "to go back to the one before"
+        )
+
+
+def _is_own(path: str, name: ManifestName) -> bool:
+    """Whether a path is that of a finished version of the table itself, not of a branch of it."""
+    return path.rpartition("/")[0] == VERSIONS and not name.detached and not name.staged
+
+
+def _in_naming(location: ManifestLocation, naming: Naming | None) -> ManifestLocation:
+    if naming is not None and location.naming is not naming:
+        raise ConflictError("manifests were renamed since the table was opened: open it again")
+    return location
+
+
+def _unfinished(version: int, error: StoreError) -> StoreError:
+    failure = StoreError(
+        f"version {version} is committed, and its writer did not finish it; a reader does so, and could not: {error}. "
+        f"Open the table with credentials that may write, or an older version",
+        path=error.path,
+        store=error.store,
+    )
+    failure.errno = error.errno
+    return failure
