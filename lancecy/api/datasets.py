@@ -52,6 +52,7 @@ from lancecy.scanning.request import Columns, ScanRequest, make_request, positiv
 from lancecy.scanning.take import Indices, as_row_numbers, take_row_ids, take_rows
 from lancecy.scanning.task import ScanSpec
 from lancecy.session import Session, default
+from lancecy.store.key_values.ddb_uri import shown_uri
 from lancecy.table.bases import canonical_base
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath, DataFile, DeletionFile, Fragment
@@ -368,7 +369,7 @@ class Dataset(Scans, Changes, History, Branching, Clones):
     @property
     def uri(self) -> str:
         """URI of the table, without secrets."""
-        return self._snapshot.uri
+        return shown_uri(self._snapshot.uri)
 
     @property
     def version(self) -> int:

@@ -26,6 +26,7 @@ from lancecy.changes.shallow_clone import check_apart
 from lancecy.errors import DatasetNotFoundError, ExistsError, printable
 from lancecy.progress import Progress, Step, silent
 from lancecy.store.base import PutMode
+from lancecy.store.key_values.ddb_uri import data_uri
 from lancecy.table.answers import run_on
 from lancecy.table.bases import spelling
 from lancecy.table.commit.driver import check_create
@@ -141,7 +142,8 @@ class _TableCopy:
         contents = CopyContents(self.main, self.source, self.session, selection)
         files = contents.files(self.progress)
         if not dry_run:
-            check_create(self.target)
+            if version_store(self.target).needs_conditional_put:
+                check_create(self.target)
             if plan is None:
                 write_plan(self.target, CopyPlan(self.main.uri, self.asked, selection.numbers))
             self._carry_out(contents, files, verify, is_new=plan is None)
@@ -255,7 +257,7 @@ class _TableCopy:
         location = branch_location(self.location, branch)
         newest = load_snapshot(location, session=self.session)
         bases = {
-            number: replace(base, path=f"{self.location.uri}/{path}".rstrip("/"))
+            number: replace(base, path=f"{data_uri(self.location.uri)}/{path}".rstrip("/"))
             for number, base in newest.manifest.base_paths.items()
             if base.is_dataset_root
             and (path := inside(self.main.uri, moved.get(number) or spelling(base))) is not None
@@ -264,7 +266,7 @@ class _TableCopy:
         # An earlier call may have made the version.
         if all(spelling(base) == spelling(known[number]) for number, base in bases.items()):
             return
-        own = frozenset(number for number, base in bases.items() if spelling(base) == location.uri)
+        own = frozenset(number for number, base in bases.items() if spelling(base) == data_uri(location.uri))
         others = tuple(base for number, base in bases.items() if number not in own)
         operation = UpdateBases(others, relocate=True, adopted=own)
         commit_operation(operation, location, self.session, newest, CommitRequest())

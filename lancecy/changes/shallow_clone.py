@@ -9,6 +9,7 @@ from typing import Any
 
 from lancecy.changes.base_files import moved_bases
 from lancecy.errors import DatasetNotFoundError, NotFoundError, PathPolicyError, UnsupportedError
+from lancecy.store.key_values.ddb_uri import data_uri
 from lancecy.store.uri import canonical_uri, scheme_of
 from lancecy.table.commit.driver import commit_to
 from lancecy.table.commit.options import Committed, Policy
@@ -152,6 +153,7 @@ def stored_version(source: Snapshot) -> ManifestFile:
 
 def _root_text(source: str, target: str) -> str:
     """The source's root as the clone stores it: a URI if the clone is in a store of another kind."""
+    source = data_uri(source)
     return source if scheme_of(source) == scheme_of(target) or "://" in source else Path(source).as_uri()
 
 

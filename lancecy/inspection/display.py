@@ -13,6 +13,7 @@ from lancecy.expr import describe
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.explain import human_bytes
 from lancecy.scanning.request import ScanRequest
+from lancecy.store.key_values.ddb_uri import shown_uri
 from lancecy.table.answers import run_on
 from lancecy.table.refs.places import main_location
 from lancecy.table.refs.readable import ref_names
@@ -65,7 +66,7 @@ def summary(context: ScanContext) -> dict[str, Any]:
     live = int(context.row_starts()[-1])
     writer = manifest.writer
     return {
-        "uri": snapshot.uri,
+        "uri": shown_uri(snapshot.uri),
         "version": snapshot.version,
         "branch": manifest.branch,
         "written": None if manifest.timestamp is None else manifest.timestamp.isoformat(),
@@ -111,7 +112,7 @@ def dataset_text(context: ScanContext) -> str:
     """The text of a dataset, several lines."""
     columns = _columns(context.snapshot.schema.arrow)
     width = max((len(name) for name, _ in columns), default=0)
-    lines = [f"lancecy.Dataset {printable(context.snapshot.uri)}"]
+    lines = [f"lancecy.Dataset {printable(shown_uri(context.snapshot.uri))}"]
     lines += [f"  {name + ':':<13} {value}" for name, value in _facts(context)]
     lines.append("  columns:")
     lines += [f"    {name:<{width}}  {kind}" for name, kind in columns]
@@ -125,7 +126,7 @@ def _html_rows(pairs: list[tuple[str, str]]) -> str:
 
 def dataset_html(context: ScanContext) -> str:
     """The HTML of a dataset for notebooks."""
-    title = html.escape(printable(context.snapshot.uri))
+    title = html.escape(printable(shown_uri(context.snapshot.uri)))
     columns = _html_rows(_columns(context.snapshot.schema.arrow))
     return (
         f"<div><strong>lancecy.Dataset</strong> <code>{title}</code>"
@@ -158,4 +159,4 @@ def scanner_text(context: ScanContext, request: ScanRequest, schema: pa.Schema) 
     parts += [
         f"{name}={value}" for name, value in (("limit", request.limit), ("offset", request.offset)) if value
     ]
-    return f"lancecy.Scanner of {printable(context.snapshot.uri)} version {context.snapshot.version}: {', '.join(parts)}"
+    return f"lancecy.Scanner of {printable(shown_uri(context.snapshot.uri))} version {context.snapshot.version}: {', '.join(parts)}"

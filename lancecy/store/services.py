@@ -30,6 +30,7 @@ import re
 from typing import Any
 
 from lancecy.store.credentials import Options
+from lancecy.store.key_values.ddb_uri import data_uri
 from lancecy.store.uri import scheme_of
 
 __all__ = ["for_fsspec", "same_service"]
@@ -60,6 +61,8 @@ _AZURE = {
 _REGION = frozenset({"region", "default_region"})
 # The endpoint's address already says whether it is http.
 _NEEDLESS = frozenset({"allow_http", "virtual_hosted_style_request"})
+# For the key-value store of manifests.
+_OF_MANIFESTS = frozenset({"dynamodb_endpoint", "dynamodb_endpoint_url"})
 _TRUE = frozenset({"true", "1", "yes", "on"})
 
 
@@ -100,7 +103,7 @@ def _for_s3(options: Options) -> dict[str, Any]:
         found["anon"] = found["anon"].lower() in _TRUE
     for name in list(found):
         bare = name.lower().removeprefix("aws_")
-        if bare in _NEEDLESS:
+        if bare in _NEEDLESS or bare in _OF_MANIFESTS:
             del found[name]
         elif bare in _REGION:
             client = {"region_name": found.pop(name), **(found.get("client_kwargs") or {})}
@@ -145,6 +148,7 @@ def same_service(uri: str, root: str, options: Options) -> bool:
 
 def _service(uri: str, options: Options) -> tuple[str, ...] | None:
     """A value that is equal for places of one service; None if the service is unknown."""
+    uri = data_uri(uri)
     scheme = scheme_of(uri)
     if scheme in ("file", "memory"):
         return (scheme,)

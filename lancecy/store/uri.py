@@ -18,6 +18,9 @@ from urllib.parse import unquote
 from lancecy.errors import UnsupportedError, nearest, printable
 from lancecy.store.base import Store
 from lancecy.store.credentials import Options, has_secrets, in_query, redact
+from lancecy.store.key_values.base import KeyedTable, commit_through
+from lancecy.store.key_values.ddb_uri import SCHEME, canonical_ddb
+from lancecy.store.key_values.opening import MANIFEST_STORE, key_values_of
 
 __all__ = [
     "Options",
@@ -39,7 +42,7 @@ _CHAIN = re.compile(rf"[A-Za-z][A-Za-z0-9+.\-]*(?:://{_LOGIN}.*?)?::", re.DOTALL
 _LINK = re.compile(rf"((?:[A-Za-z][A-Za-z0-9+.\-]*://{_LOGIN})?.*?)(::|\Z)", re.DOTALL)
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "local": "file", "file-object-store": "file"}
 _PLACES = frozenset({"abfs", "abfss", "wasb", "wasbs", "github", "git"})
-_EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure", "az": "azure"}
+_EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure", "az": "azure", SCHEME: "dynamodb"}
 _HOST = re.compile(r"(?:\[[^\]]*\]|[^:]*)(?::\d*)?").fullmatch
 _HAS_HOST = frozenset({"http", "https", "ftp", "sftp", "ssh", "smb", "webdav", "hdfs", "webhdfs"})
 
@@ -52,7 +55,10 @@ class StoreFactory(Protocol):
     ) -> Store: ...
 
 
-_FACTORIES: dict[str, str | StoreFactory] = {"file": "lancecy.store.local:open_local"}
+_FACTORIES: dict[str, str | StoreFactory] = {
+    "file": "lancecy.store.local:open_local",
+    SCHEME: "lancecy.store.key_values.dynamodb:open_s3_ddb",
+}
 _FSSPEC = "lancecy.store.fsspec:open_fsspec"
 
 
@@ -97,7 +103,11 @@ def open_store(
     canonical, found = split_credentials(uri)
     options = {**found, **(storage_options or {})}
     factory = _factory(scheme_of(canonical))
-    return factory(canonical, options, mapped=mapped, follow_symlinks=follow_symlinks)
+    given = options.pop(MANIFEST_STORE, None)
+    store = factory(canonical, options, mapped=mapped, follow_symlinks=follow_symlinks)
+    if given is not None:
+        commit_through(store, KeyedTable(key_values_of(given, options), canonical))
+    return store
 
 
 def canonical_uri(uri: str | os.PathLike[str]) -> str:
@@ -234,6 +244,9 @@ def _links(text: str) -> Iterator[str]:
 
 
 def _remote(scheme: str, rest: str) -> tuple[str, dict[str, Any]]:
+    if scheme == SCHEME:
+        rest, login = canonical_ddb(rest)
+        return f"{scheme}://{rest}", _split_user("s3", f"{login}@")[1] if login else {}
     rest, options = _without_login(scheme, rest)
     if scheme == "memory":
         return f"memory://{rest.strip('/')}", options

@@ -33,6 +33,7 @@ from lancecy.errors import DatasetNotFoundError, FormatError, PathPolicyError, p
 from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.credentials import has_login, without_login
+from lancecy.store.key_values.ddb_uri import SCHEME, data_uri
 from lancecy.store.services import same_service
 from lancecy.store.uri import canonical_uri, scheme_of, split_credentials
 from lancecy.table import flags
@@ -371,6 +372,8 @@ def spelling(base: BasePath) -> str:
 def _canonical(path: str, what: str) -> str:
     """The canonical place of a folder; an invalid one is refused."""
     check_text(path, what)
+    # The data files of a table are on S3, whoever commits it.
+    path = data_uri(canonical_uri(path)) if path.startswith(f"{SCHEME}://") else path
     match = _URI.match(path)
     if match is None and not path.startswith("/"):
         raise PathPolicyError(f"{what} is {path!r}: neither an absolute path nor a URI")
@@ -403,6 +406,7 @@ def _split(uri: str) -> tuple[str, str]:
 
 def _below(uri: str, root: str) -> str | None:
     """Path of a canonical URI below another: "" if they are equal, None if it is not below."""
+    uri, root = data_uri(uri), data_uri(root)
     if uri == root:
         return ""
     folder = root if root.endswith("/") else root + "/"

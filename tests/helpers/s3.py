@@ -100,7 +100,7 @@ def _launch(folder: str) -> tuple[subprocess.Popen[bytes], int]:
         **os.environ,
         "BIND_HOST": "127.0.0.1",
         "GATEWAY_PORT": str(port),
-        "SERVICES": "s3",
+        "SERVICES": "s3,dynamodb",
         "LOG_LEVEL": "WARNING",
         "S3_PERSIST": "0",
         "TMPDIR": folder,

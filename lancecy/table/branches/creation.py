@@ -235,6 +235,7 @@ class _Creation:
     def _withdrawn(self, error: LanceError) -> Steps[None]:
         """Remove what was written, the newest first; the mark stays if a request may still be carried out."""
         try:
+            yield from self.versions.forget(self.written)
             is_certain = yield from remove_for_good(self.written[::-1], self.tries)
             if is_certain or self.versions.fails_at_once:
                 yield from remove_for_good([self.mark], self.tries)

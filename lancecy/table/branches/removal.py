@@ -250,6 +250,7 @@ class _Removal:
         marks = [path for path in paths if is_mark(path[start:])]
         versions = [path for path in paths if path[start:].startswith(f"{VERSIONS}/") and path not in marks]
         # A version that is listed has all its files, also if this is cut short.
+        yield from self.work.versions.forget(versions)
         yield from self._remove(versions)
         yield from self._remove(sorted({*paths} - {*marks, *versions}))
         # A removal that failed may be carried out later, and must find no new branch then.

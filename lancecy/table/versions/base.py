@@ -171,5 +171,14 @@ class VersionStore(Protocol):
     def manifests(self) -> Steps[list[ManifestEntry]]:
         """Every manifest file of the table and its branches: published, detached and staged."""
 
+    def forget(self, paths: Sequence[str]) -> Steps[None]:
+        """Forget published versions whose manifests, or whole folders, are about to be removed as files.
+
+        Parameters
+        ----------
+        paths : sequence of str
+            Of the table and its branches; those of other files are ignored.
+        """
+
     def remove(self, paths: Sequence[str]) -> Steps[None]:
         """Remove published versions by the paths of their manifests; missing ones are no error."""

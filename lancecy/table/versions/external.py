@@ -33,7 +33,18 @@ from lancecy.errors import (
 from lancecy.store.base import ObjectMeta
 from lancecy.store.key_values import KeyedTable, ManifestItem
 from lancecy.table.paths import DETACHED, VERSIONS, ManifestName, Naming, parse_manifest_name
-from lancecy.table.requests import Copy, Head, KeyValueCall, Pause, Put, RandomBits, Remove, Steps, again
+from lancecy.table.requests import (
+    Copy,
+    Head,
+    KeyValueCall,
+    Pause,
+    Put,
+    RandomBits,
+    Remove,
+    Steps,
+    again,
+    below,
+)
 from lancecy.table.versions.base import ManifestEntry, ManifestLocation, Outcome
 from lancecy.table.versions.folder import VersionFolder
 
@@ -107,9 +118,14 @@ class ExternalVersions:
         return [found[version] for version in sorted(found)]
 
     def manifests(self) -> Steps[list[ManifestEntry]]:
+        found = yield from self._folder.manifests()
         # A staged manifest that is committed gets its final name before anybody takes it for a leftover.
-        yield from self.versions()
-        return (yield from self._folder.manifests())
+        staged = [entry for entry in found if entry.name.staged and not entry.name.detached]
+        for entry in staged:
+            folder = entry.meta.path.rpartition("/")[0].removesuffix(VERSIONS).rstrip("/")
+            steps = self.at(entry.name.version)
+            yield from below(folder, steps) if folder else steps
+        return (yield from self._folder.manifests()) if staged else found
 
     # -- publishing -------------------------------------------------------------------------------
 
@@ -153,8 +169,7 @@ class ExternalVersions:
             try:
                 if (yield self._call(lambda table: items.put_if_absent(table, version, item), True)):
                     return Outcome.WON
-                if failure is None:
-                    return Outcome.LOST
+                # A client may have tried twice, and found what it had put.
                 there: ManifestItem | None = yield from self._ask(lambda table: items.get(table, version))
             except StoreError as error:
                 if error.errno in _REFUSED and attempt == 0:
@@ -167,7 +182,8 @@ class ExternalVersions:
             if there == item:
                 return Outcome.WON
             # An item that a reader has finished names no writer: reading the manifest tells whose it is.
-            return Outcome.UNKNOWN if there is None or there.path in item.path else Outcome.LOST
+            is_doubtful = there is None or there.path in item.path
+            return Outcome.UNKNOWN if failure is not None and is_doubtful else Outcome.LOST
         raise CommitUnknownError(
             f"the item of version {version} may or may not have been written ({failure}): open the table and look for "
             "it before committing again, and delete none of the files of this commit"
@@ -250,12 +266,17 @@ class ExternalVersions:
 
     def remove(self, paths: Sequence[str]) -> Steps[None]:
         # Files that stay without an item are removed by the next cleanup; items without a file would be for ever.
-        names = [(path, parse_manifest_name(path.rpartition("/")[2])) for path in paths]
-        versions = [name.version for path, name in names if name is not None and _is_own(path, name)]
-        if versions:
-            items = self.keyed.key_values
-            yield from again(self._call(lambda table: items.delete(table, versions), True), self.tries)
+        yield from self.forget(paths)
         yield from self._folder.remove(paths)
+
+    def forget(self, paths: Sequence[str]) -> Steps[None]:
+        for folder, versions in _by_table(paths).items():
+            steps = self._forget(versions)
+            yield from below(folder, steps) if folder else steps
+
+    def _forget(self, versions: Sequence[int]) -> Steps[None]:
+        items = self.keyed.key_values
+        yield from again(self._call(lambda table: items.delete(table, versions), True), self.tries)
 
     # -- parts ------------------------------------------------------------------------------------
 
@@ -288,9 +309,15 @@ class ExternalVersions:
         )
 
 
-def _is_own(path: str, name: ManifestName) -> bool:
-    """Whether a path is that of a finished version of the table itself, not of a branch of it."""
-    return path.rpartition("/")[0] == VERSIONS and not name.detached and not name.staged
+def _by_table(paths: Sequence[str]) -> dict[str, list[int]]:
+    """The numbers of finished versions among paths, by the folder of their table; "" is the table itself."""
+    found: dict[str, list[int]] = {}
+    for path in paths:
+        folder, _, file = path.rpartition("/")
+        name = parse_manifest_name(file)
+        if name is not None and not name.staged and folder.rpartition("/")[2] == VERSIONS:
+            found.setdefault(folder.removesuffix(VERSIONS).rstrip("/"), []).append(name.version)
+    return found
 
 
 def _in_naming(location: ManifestLocation, naming: Naming | None) -> ManifestLocation:
