@@ -13,6 +13,7 @@
 ``arrow``             bfloat16 and images as Arrow arrays
 ``torch``             the table as tensors (``torch.LanceDataset``); ``sampler``: which rows, in which order
 ``col``, ``lit``      build filters in Python: ``col("a") > 5``
+``SqlManifestStore``  commits through a database; ``ManifestKeyValue`` and ``ManifestItem``: through your own store
 ``Limits``            upper bounds for what files may claim
 ``LanceError``        base of every exception; the others are in ``lancecy.errors``
 ====================  ======================================================================
@@ -68,6 +69,9 @@ if TYPE_CHECKING:
     from lancecy.schema_json import json_to_schema as json_to_schema
     from lancecy.schema_json import schema_to_json as schema_to_json
     from lancecy.session import Session as Session
+    from lancecy.store.key_values import ManifestItem as ManifestItem
+    from lancecy.store.key_values import ManifestKeyValue as ManifestKeyValue
+    from lancecy.store.key_values.sql import SqlManifestStore as SqlManifestStore
     from lancecy.write.indices import Index as Index
     from lancecy.write.indices import IndexFile as IndexFile
     from lancecy.write.metadata import FragmentMetadata as FragmentMetadata
@@ -95,6 +99,8 @@ _HOMES = {
     "lancecy.scanning.order": "ColumnOrdering",
     "lancecy.schema_json": "json_to_schema schema_to_json",
     "lancecy.session": "Session",
+    "lancecy.store.key_values": "ManifestItem ManifestKeyValue",
+    "lancecy.store.key_values.sql": "SqlManifestStore",
     "lancecy.write.indices": "Index IndexFile",
     "lancecy.write.metadata": "FragmentMetadata",
     "lancecy.write.operations": "LanceOperation",

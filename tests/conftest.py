@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, settings
 
 from tests.helpers.datasets import VERSIONS
 from tests.helpers.marks import is_left_out
+from tests.helpers.postgres import postgres_server
 from tests.helpers.s3 import s3_server
 
-__all__ = ["data_version", "kernels", "s3_server"]
+__all__ = ["data_version", "kernels", "postgres_server", "s3_server"]
 
 settings.register_profile("check", max_examples=10, deadline=None)
 settings.register_profile("quick", max_examples=60, deadline=None)

@@ -38,10 +38,13 @@ _METHODS = frozenset({"anon", "cloud", "google_default", "browser", "cache"})
 # Options that choose a login, or none: not secret, but never combined with the secrets of another login.
 _LOGIN = frozenset({"anon", "skipsignature", "awsskipsignature", "profile", "awsprofile"})
 _IN_URL = re.compile(r"(?<=://)[^/@\s:]*:[^/@\s]*@|(?<=http://)[^/@\s]*@|(?<=https://)[^/@\s]*@")
+_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):[^/@\s]*@")
 _IN_TEXT = re.compile(
     r"\b(?:sig|AccountKey|SharedAccessSignature|[\w-]{0,40}(?:signature|token|secret|password|api[-_]?key))=([^&;\s]+)",
     re.IGNORECASE,
 )
+# Options that say how a table is committed. Their objects travel, and keep their own secrets.
+_COMMITTING = frozenset({"manifest_store", "commit_lock"})
 _DROPPED: Any = object()
 
 
@@ -56,7 +59,8 @@ def redact(options: Options | None) -> dict[str, Any]:
     Returns
     -------
     dict
-        Without secret entries, nested ones included, and without values that are not plain data.
+        Without secret entries, nested ones included, and without values that are not plain data. A manifest store and a
+        commit lock stay: they pickle without their secrets, or not at all.
 
     Examples
     --------
@@ -162,6 +166,8 @@ def _clean(value: object, removed: list[object], header: bool = False) -> Any:
     """The value without what is secret or not plain data; each removed item is appended to ``removed``."""
 
     def entry(name: str, item: object) -> Any:
+        if name in _COMMITTING and not (isinstance(item, str) and _IN_TEXT.search(item)):
+            return _without_password(item)
         if _is_secret(name, item, header):
             removed.append(name)
             return _DROPPED
@@ -184,6 +190,14 @@ def _clean(value: object, removed: list[object], header: bool = False) -> Any:
         return value
     removed.append(type(value))
     return _DROPPED
+
+
+def _without_password(committing: object) -> object:
+    """A manifest store, its URL or a lock without the password; the user of a database is kept."""
+    if isinstance(committing, str):
+        return _PASSWORD.sub(r"\1@", committing)
+    bare = getattr(committing, "without_secrets", None)
+    return committing if bare is None else bare()
 
 
 def _secrets(value: object, is_secret: bool, header: bool = False) -> Iterator[str]:

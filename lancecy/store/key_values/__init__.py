@@ -5,6 +5,7 @@
 ``memory``    items in this process
 ``dynamodb``  items in DynamoDB, and ``s3+ddb://`` tables
 ``ddb_uri``   the forms of their URIs
+``sql``       rows of an SQL database
 
 A key-value store knows neither tables nor files: it keeps a path and a size for each version of each table.
 ``lancecy.table.versions.external`` makes commits of it.

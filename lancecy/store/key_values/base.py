@@ -32,7 +32,7 @@ class ManifestItem:
 
 @runtime_checkable
 class ManifestKeyValue(Protocol):
-    """Items by table and version, each changed on one condition.
+    """Items by table and version, each changed on one condition, as in :class:`lancecy.SqlManifestStore`.
 
     Methods raise ``StoreError`` if the store does not answer; the change may then have been made, or may be made
     later. An error whose ``errno`` is ``EACCES`` says that nothing was changed and nothing will be. A read gives what
@@ -43,29 +43,75 @@ class ManifestKeyValue(Protocol):
     Notes
     -----
     ``table`` is the key of a table: text that is the same for every process, such as its URI. The key of a branch is
-    the table's with ``/tree/{branch}`` added.
+    the table's with ``/tree/{branch}`` added. Versions are whole numbers below 2**64.
     """
 
     def get(self, table: str, version: int) -> ManifestItem | None:
-        """The item of a version, None if it has none."""
+        """The item of a version, None if it has none.
+
+        Parameters
+        ----------
+        table : str
+        version : int
+        """
 
     def latest(self, table: str) -> tuple[int, ManifestItem] | None:
-        """The highest version below 2**63 with its item, None if the table has none."""
+        """The highest version below 2**63 with its item, None if the table has none.
+
+        Parameters
+        ----------
+        table : str
+        """
 
     def above(self, table: str, version: int = 0) -> list[tuple[int, ManifestItem]]:
-        """Versions above one and below 2**63 with their items, lowest first."""
+        """Versions above one and below 2**63 with their items, lowest first.
+
+        Parameters
+        ----------
+        table : str
+        version : int
+        """
 
     def put_if_absent(self, table: str, version: int, item: ManifestItem) -> bool:
-        """Set the item of a version that has none; False if it has one.
+        """Set the item of a version that has none.
 
-        Of several processes that do so at once, exactly one gets True.
+        Parameters
+        ----------
+        table : str
+        version : int
+        item : ManifestItem
+
+        Returns
+        -------
+        bool
+            False if the version has an item. Of several processes that put one at once, exactly one gets True.
         """
 
     def put_if(self, table: str, version: int, item: ManifestItem, expected: ManifestItem) -> bool:
-        """Replace the item of a version whose path is that of ``expected``; False if it is another, or missing."""
+        """Replace the item of a version.
+
+        Parameters
+        ----------
+        table : str
+        version : int
+        item : ManifestItem
+        expected : ManifestItem
+            Only its path counts.
+
+        Returns
+        -------
+        bool
+            False if the version has no item, or one whose path is not that of ``expected``.
+        """
 
     def delete(self, table: str, versions: Sequence[int]) -> None:
-        """Delete the items of versions; missing ones are no error."""
+        """Delete the items of versions; missing ones are no error.
+
+        Parameters
+        ----------
+        table : str
+        versions : sequence of int
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,8 @@ class KeyValueFactory(Protocol):
 
 _FACTORIES: dict[str, str | KeyValueFactory] = {
     "dynamodb": "lancecy.store.key_values.dynamodb:open_dynamodb",
+    "postgresql": "lancecy.store.key_values.sql:open_sql",
+    "sqlite": "lancecy.store.key_values.sql:open_sql",
 }
 
 
