@@ -52,6 +52,7 @@ from lancecy.scanning.request import Columns, ScanRequest, make_request, positiv
 from lancecy.scanning.take import Indices, as_row_numbers, take_row_ids, take_rows
 from lancecy.scanning.task import ScanSpec
 from lancecy.session import Session, default
+from lancecy.store.committing import CommitLock, with_lock
 from lancecy.store.key_values.ddb_uri import shown_uri
 from lancecy.table.bases import canonical_base
 from lancecy.table.location import TableLocation
@@ -88,7 +89,6 @@ _UNSUPPORTED_OPENS = {
         "session=lancecy.Session(cache_bytes=…) sets the size of the cache",
     ),
     "block_size": "ranges are merged as the storage needs it",
-    "commit_lock": UNSUPPORTED_WRITES["commit_lock"],
     "read_params": "ranges are merged as the storage needs it",
     "base_store_params": UNSUPPORTED_WRITES["base_store_params"],
     "namespace_client": UNSUPPORTED_WRITES["namespace_client"],
@@ -109,6 +109,7 @@ def dataset(
     session: Session | None = None,
     recover: bool = False,
     default_scan_options: Mapping[str, Any] | None = None,
+    commit_lock: CommitLock | None = None,
 ) -> Dataset:
     """Open a Lance dataset.
 
@@ -123,7 +124,9 @@ def dataset(
         Open the latest version made at or before this time (local time if it has no zone, as in pylance).
     storage_options : mapping, optional
         As in Dask and pandas, for the root and for base paths in its own service, such as other buckets at the same
-        endpoint; ``base_<id>.<key>`` gives an option for one base path only.
+        endpoint; ``base_<id>.<key>`` gives an option for one base path only. ``manifest_store`` names the external
+        manifest store of the table: the URL of an SQL database, or an object such as
+        :class:`lancecy.SqlManifestStore`.
     untrusted : bool
         Do not trust the table's author: no memory maps, no symbolic links, no base paths outside the
         root unless ``allowed_bases`` names them.
@@ -139,6 +142,10 @@ def dataset(
     default_scan_options : mapping of str to object, optional
         Arguments of :meth:`Dataset.scanner` for every scan of this dataset that does not give its own, as in pylance.
         ``schema`` is then that of such a scan. Takes, counts and fragments do not use them.
+    commit_lock : function, optional
+        As in pylance: takes the version that is about to be published and returns a context manager, under which its
+        manifest is written. All writers of the table must give a lock that excludes the others. Raise
+        ``CommitConflictError`` in it if another writer has the version: the commit is then tried again.
 
     Returns
     -------
@@ -169,7 +176,11 @@ def dataset(
     defaults = checked_scan_options(default_scan_options)
     active = session or default()
     location = TableLocation.of(
-        os.fspath(uri), storage_options, untrusted, allowed_bases, limits or active.limits
+        os.fspath(uri),
+        with_lock(storage_options, commit_lock),
+        untrusted,
+        allowed_bases,
+        limits or active.limits,
     )
     return Dataset(load_snapshot(location, version, asof, active, recover), defaults)
 

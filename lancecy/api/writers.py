@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Literal, Unpack, overload
+from typing import Any, Literal, Unpack, cast, overload
 
 import pyarrow as pa
 
@@ -22,6 +22,7 @@ from lancecy.changes.options import (
     UNSUPPORTED_WRITES,
     WRITE_DEFAULTS,
     AccessOptions,
+    CommitAccessOptions,
     CommitOptions,
     CommitRequest,
     FragmentOptions,
@@ -37,6 +38,7 @@ from lancecy.changes.transactions import Transaction
 from lancecy.errors import DatasetNotFoundError
 from lancecy.keyword_options import shared_options
 from lancecy.session import Session, default
+from lancecy.store.committing import CommitLock, with_lock
 from lancecy.table import flags
 from lancecy.table.bases import canonical_base
 from lancecy.table.location import TableLocation
@@ -123,6 +125,8 @@ def write_dataset(
     allowed_bases : sequence of str, optional
         As for :func:`lancecy.dataset`; bases named in ``initial_bases`` are allowed.
     session : Session, optional
+    commit_lock : function, optional
+        As for :func:`lancecy.dataset`. The dataset that is returned commits under it too.
 
     Returns
     -------
@@ -218,7 +222,7 @@ def write_dask(
         workers in other processes take credentials from their own environment.
     data_storage_version, enable_stable_row_ids, enable_v2_manifest_paths, initial_bases, target_bases, \
     target_all_bases, max_rows_per_file, max_bytes_per_file, max_rows_per_group, cast, commit_message, transaction_properties, auto_cleanup_options, \
-    skip_auto_cleanup, durability, storage_options, allowed_bases, session
+    skip_auto_cleanup, durability, storage_options, allowed_bases, session, commit_lock
         As for :func:`lancecy.write_dataset`. A partition with rows makes at least one file; files of the
         first partition begin with the least filled base, those of the second with the next, and so on.
 
@@ -447,7 +451,7 @@ def commit(
     enable_stable_row_ids, enable_v2_manifest_paths : bool
         New tables only, as for :func:`lancecy.write_dataset`.
     durability : "fsync" or "none"
-    storage_options, allowed_bases, session
+    storage_options, allowed_bases, session, commit_lock
         As for :func:`lancecy.write_dataset`.
 
     Returns
@@ -546,13 +550,15 @@ def _check_commit(
     flags.check_writable(snapshot.manifest.reader_flags, snapshot.manifest.writer_flags)
 
 
-def located(uri: str | os.PathLike[str] | Dataset, options: AccessOptions) -> tuple[TableLocation, Session]:
+def located(
+    uri: str | os.PathLike[str] | Dataset, options: AccessOptions | CommitAccessOptions
+) -> tuple[TableLocation, Session]:
     """The location of a user's table, and its session.
 
     Parameters
     ----------
     uri : str, path or Dataset
-    options : AccessOptions
+    options : AccessOptions or CommitAccessOptions
 
     Raises
     ------
@@ -561,7 +567,9 @@ def located(uri: str | os.PathLike[str] | Dataset, options: AccessOptions) -> tu
     ValueError
         Options are given beside a Dataset, which has its own.
     """
-    storage_options, allowed_bases = options.get("storage_options"), options.get("allowed_bases")
+    lock: CommitLock | None = cast(CommitAccessOptions, options).get("commit_lock")
+    storage_options = with_lock(options.get("storage_options"), lock)
+    allowed_bases = options.get("allowed_bases")
     session = options.get("session")
     if not isinstance(uri, Dataset | str | os.PathLike):
         raise TypeError(

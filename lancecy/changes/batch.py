@@ -14,6 +14,7 @@ from lancecy.changes.transactions import Transaction
 from lancecy.errors import DatasetNotFoundError, UnsupportedError
 from lancecy.keyword_options import checked_arguments
 from lancecy.session import default
+from lancecy.store.committing import CommitLock, with_lock
 from lancecy.table import flags
 from lancecy.table.location import TableLocation
 from lancecy.table.snapshot import load_snapshot, newest_snapshot
@@ -22,7 +23,7 @@ from lancecy.write.operations import LanceOperation, operation_of
 __all__ = ["BatchCommits", "BulkCommitResult"]
 
 _UNSUPPORTED = {
-    **{name: UNSUPPORTED_WRITES[name] for name in ("commit_lock", "base_store_params")},
+    "base_store_params": UNSUPPORTED_WRITES["base_store_params"],
     "enable_v2_manifest_paths": "the table is there already and keeps its names",
 }
 
@@ -56,6 +57,7 @@ class BatchCommits(Change):
         detached: bool = False,
         max_retries: int = 20,
         commit_timeout: timedelta | None = None,
+        commit_lock: CommitLock | None = None,
     ) -> BulkCommitResult:
         """Commit several appends as one version.
 
@@ -74,6 +76,8 @@ class BatchCommits(Change):
             Maximum number of lost races for the next version.
         commit_timeout : timedelta, optional
             As for :func:`lancecy.commit`.
+        commit_lock : function, optional
+            As for :func:`lancecy.dataset`. Not with a Dataset, which has its own.
 
         Returns
         -------
@@ -101,12 +105,13 @@ class BatchCommits(Change):
         3
         """
         if isinstance(dest, Change):
-            if storage_options is not None:
+            if storage_options is not None or commit_lock is not None:
                 raise ValueError("a Dataset is open already: give its options to lancecy.dataset instead")
             location, session = dest._snapshot.location, dest._snapshot.session
         else:
             session = default()
-            location = TableLocation.of(os.fspath(dest), storage_options, limits=session.limits)
+            options = with_lock(storage_options, commit_lock)
+            location = TableLocation.of(os.fspath(dest), options, limits=session.limits)
         merged = merged_appends(transactions)
         snapshot = newest_snapshot(location, session)
         if snapshot is not None and detached:

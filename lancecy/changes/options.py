@@ -11,6 +11,7 @@ from uuid import UUID
 from lancecy.keyword_options import whole_number
 from lancecy.session import Session
 from lancecy.store.base import Store
+from lancecy.store.committing import CommitLock
 from lancecy.store.local import LocalStore
 from lancecy.table.cleanup.automatic import INTERVAL, OLDER_THAN
 from lancecy.table.operations.transaction import COMMIT_MESSAGE
@@ -23,6 +24,7 @@ __all__ = [
     "UNSUPPORTED_WRITES",
     "WRITE_DEFAULTS",
     "AccessOptions",
+    "CommitAccessOptions",
     "CommitOptions",
     "CommitRequest",
     "Durability",
@@ -79,7 +81,13 @@ class AccessOptions(TypedDict, total=False):
     session: Session | None
 
 
-class CommitOptions(VersionOptions, AccessOptions, total=False):
+class CommitAccessOptions(AccessOptions, total=False):
+    """Options of storage access by a commit; not allowed with a Dataset, which has its own."""
+
+    commit_lock: CommitLock | None
+
+
+class CommitOptions(VersionOptions, CommitAccessOptions, total=False):
     """Options of committing an operation."""
 
     durability: Durability
@@ -103,7 +111,7 @@ class NewFragmentOptions(AccessOptions, total=False):
     durability: Durability
 
 
-class WriteOptions(InsertOptions, AccessOptions, total=False):
+class WriteOptions(InsertOptions, CommitAccessOptions, total=False):
     """Options of writing rows."""
 
 
@@ -122,7 +130,7 @@ WRITE_DEFAULTS: dict[str, Any] = {
 """Default of each option; None where the table decides."""
 
 UNSUPPORTED_WRITES = {
-    "commit_lock": "versions are published by a conditional put, which needs no lock",
+    "commit_lock": "give it to the commit, or to lancecy.dataset",
     "data_cache_bytes": "the pages of all columns wait in bounded memory",
     "max_page_bytes": "max_rows_per_group sets the rows of a page in files of 0.1",
     "use_legacy_format": "data_storage_version='legacy' writes files of 0.1",

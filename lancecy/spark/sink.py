@@ -81,7 +81,7 @@ def write(
         As for :func:`lancecy.spark.read`.
     data_storage_version, enable_stable_row_ids, enable_v2_manifest_paths, initial_bases, target_bases, \
     target_all_bases, max_rows_per_file, max_bytes_per_file, max_rows_per_group, cast, commit_message, transaction_properties, auto_cleanup_options, \
-    skip_auto_cleanup, durability, storage_options, allowed_bases, session
+    skip_auto_cleanup, durability, storage_options, allowed_bases, session, commit_lock
         As for :func:`lancecy.write_dataset`.
 
     Returns

@@ -9,6 +9,7 @@
 * ``local_files``, ``maps``: files on disks and space for them; their memory maps.
 * ``fsspec_parts``, ``upload``: requests of fsspec file systems; uploads in parts.
 * ``ranges``: which small ranges and holes become one request; ``fetch``: one round of requests over many files.
+* ``key_values``, ``committing``: external manifest stores and locks, and the storage options that name them.
 * ``cache``: a bounded cache; ``pools``: the threads of a session.
 * ``paths``: the rule for relative paths; every adapter applies it before any IO.
 """

@@ -17,10 +17,9 @@ from urllib.parse import unquote
 
 from lancecy.errors import UnsupportedError, nearest, printable
 from lancecy.store.base import Store
+from lancecy.store.committing import commit_by, split_committing
 from lancecy.store.credentials import Options, has_secrets, in_query, redact
-from lancecy.store.key_values.base import KeyedTable, commit_through
 from lancecy.store.key_values.ddb_uri import SCHEME, canonical_ddb
-from lancecy.store.key_values.opening import MANIFEST_STORE, key_values_of
 
 __all__ = [
     "Options",
@@ -77,7 +76,8 @@ def open_store(
         Plain path (relative to the working directory), ``file://``, or any URL fsspec knows, chained
         ones included.
     storage_options : mapping, optional
-        As for Dask and pandas; passed to the file system; secrets are never shown or pickled.
+        As for Dask and pandas; passed to the file system; secrets are never shown or pickled. ``manifest_store`` and
+        ``commit_lock`` say how a table at the root is committed (``store.committing``).
     mapped : bool
         Whether local files may be memory-mapped.
     follow_symlinks : bool
@@ -101,13 +101,10 @@ def open_store(
     '/data/table'
     """
     canonical, found = split_credentials(uri)
-    options = {**found, **(storage_options or {})}
+    options, committing = split_committing({**found, **(storage_options or {})})
     factory = _factory(scheme_of(canonical))
-    given = options.pop(MANIFEST_STORE, None)
     store = factory(canonical, options, mapped=mapped, follow_symlinks=follow_symlinks)
-    if given is not None:
-        commit_through(store, KeyedTable(key_values_of(given, options), canonical))
-    return store
+    return commit_by(store, options, **committing)
 
 
 def canonical_uri(uri: str | os.PathLike[str]) -> str:

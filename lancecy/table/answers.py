@@ -67,6 +67,9 @@ def run(steps: Steps[T], answer_of: Callable[[Request], Any]) -> T:
     except StopIteration as end:
         value: T = end.value
         return value
+    finally:
+        # An interrupt does not reach the generator, which may hold a lock.
+        steps.close()
 
 
 def run_on(steps: Steps[T], store: Store) -> T:

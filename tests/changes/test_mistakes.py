@@ -99,7 +99,7 @@ UNSUPPORTED = {
     "ds.count_rows(prefilter=True)": "leave it out",
     "lancecy.scan(ds.uri, prefilter=True)": "leave it out",
     "lancecy.dataset(ds.uri, index_cache_size=3)": r"Session\(cache_bytes=",
-    "lancecy.dataset(ds.uri, commit_lock=print)": "needs no lock",
+    'ds.append({"a": [1]}, commit_lock=print)': "or to lancecy.dataset",
     'ds.append({"a": [1]}, data_cache_bytes=3)': "bounded memory",
     'lancecy.write_dataset({"a": [1]}, ds, mode="append", use_legacy_format=True)': "data_storage_version='legacy'",
 }

@@ -3,6 +3,7 @@
 ``base``          the protocol :class:`VersionStore` and its values
 ``folder``        manifests as files in ``_versions/``, published by a conditional put or a local link
 ``external``      manifests named by a key-value store, which makes up for a missing conditional put
+``locked``        manifests published under a lock of the user's
 ``choice``        the version store of a table
 ``locate``        finds the manifest that is latest, of a version or of a time, or all versions
 ``damage``        what counts as a damaged manifest, and the remedy in messages
@@ -17,11 +18,13 @@ from lancecy.table.versions.base import ManifestEntry, ManifestLocation, Outcome
 from lancecy.table.versions.choice import version_store
 from lancecy.table.versions.external import ExternalVersions
 from lancecy.table.versions.folder import ConditionalPut, LocalLink
+from lancecy.table.versions.locked import LockedPut
 
 __all__ = [
     "ConditionalPut",
     "ExternalVersions",
     "LocalLink",
+    "LockedPut",
     "ManifestEntry",
     "ManifestLocation",
     "Outcome",
