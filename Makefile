@@ -11,6 +11,7 @@ PYTEST := $(PY) -m pytest
 PARALLEL := -n logical --maxprocesses=8 --dist worksteal
 QUICK := not spark and not interop and not slow and not s3
 PROTOC := $(VENV)/protoc/.installed
+AZURITE := $(VENV)/azurite/.installed
 BENCH := $(CURDIR)/bench
 
 export VENV
@@ -65,12 +66,17 @@ $(PROTOC): $(INSTALLED)
 	.ci/setup protoc "$(VENV)/protoc"
 	@touch $@
 
+# The server of Azure Blob for the tests.
+$(AZURITE): $(INSTALLED)
+	.ci/setup azurite "$(VENV)/azurite" "$(PY)"
+	@touch $@
+
 # ---- everyday ---------------------------------------------------------------------------------------
 
 demo: $(BUILT)
 	.ci/with-java $(PY) bench/demo.py
 
-test: $(BUILT) $(PROTOC)
+test: $(BUILT) $(PROTOC) $(AZURITE)
 	.ci/in-memory .ci/with-java $(PY) .ci/test.py $(ARGS)
 
 # Generated tests make a quarter of the examples of make test.

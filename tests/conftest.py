@@ -12,10 +12,20 @@ from hypothesis import HealthCheck, settings
 
 from tests.helpers.datasets import VERSIONS
 from tests.helpers.marks import is_left_out
+from tests.helpers.object_stores import azure_server, gcs_server, plain_s3, second_s3
 from tests.helpers.postgres import postgres_server
 from tests.helpers.s3 import s3_server
 
-__all__ = ["data_version", "kernels", "postgres_server", "s3_server"]
+__all__ = [
+    "azure_server",
+    "data_version",
+    "gcs_server",
+    "kernels",
+    "plain_s3",
+    "postgres_server",
+    "s3_server",
+    "second_s3",
+]
 
 settings.register_profile("check", max_examples=10, deadline=None)
 settings.register_profile("quick", max_examples=60, deadline=None)

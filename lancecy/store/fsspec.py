@@ -123,6 +123,11 @@ class FsspecStore:
         self._prepare()
 
     @property
+    def service(self) -> str:
+        """Differs between endpoints, and logins, that serve the same URI."""
+        return self._place
+
+    @property
     def traits(self) -> StoreTraits:
         return self._wanted_traits or self._open().traits
 
@@ -251,7 +256,7 @@ class FsspecStore:
         if len(together) > 1:
             names = [self._full(built, path) for path in together]
             try:
-                self._call("delete", together[0], lambda fs, full: fs.rm(names))
+                self._call("delete", together[0], lambda fs, full: parts.remove(fs, names))
             except LookupError:
                 together = []  # one was missing, and the state of the others is unknown
         else:
@@ -352,12 +357,8 @@ class FsspecStore:
         return np.frombuffer(answer, dtype=np.uint8)
 
     def _list(self, folder: str, after: str) -> Iterator[ObjectMeta]:
-        def find(fs: Any, full: str) -> Any:
-            fs.invalidate_cache(full)
-            return fs.find(full, detail=True)
-
         try:
-            found = self._call("list", folder, find)
+            found = self._call("list", folder, parts.find)
         except LookupError:
             if self._protocol in parts.BUCKETS:
                 raise  # a missing folder gives an empty answer, so the bucket is missing

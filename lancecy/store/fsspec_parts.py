@@ -26,8 +26,10 @@ __all__ = [
     "can_create",
     "create",
     "error_code",
+    "find",
     "metadata",
     "protocol_of",
+    "remove",
     "storage_options_of",
     "usable_here",
 ]
@@ -47,6 +49,10 @@ _LOST_RACE = frozenset({"PreconditionFailed", "412"})
 # S3 could not order two concurrent creates: neither a success nor a lost race.
 _ASK_AGAIN = frozenset({"ConditionalRequestConflict", "409"})
 _TRIES = 6
+_ZONAL = "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"
+# Where errors of aiohttp, Azure and Google keep the number of their answer.
+_STATUS = ("status", "status_code", "code")
+_AZURE = frozenset({"abfs", "abfss", "az"})
 
 
 class Built(NamedTuple):
@@ -84,12 +90,22 @@ def build(protocol: str, url: str, options: Mapping[str, Any], given: Any = None
         wanted = dict(options)
         if protocol in BUCKETS:
             wanted.setdefault("use_listings_cache", False)  # a stale listing hides new versions
-        fs, root = importlib.import_module("fsspec.core").url_to_fs(url, **wanted)
+        fs, root = _opened(protocol, url, wanted)
     is_remote = bool(getattr(fs, "async_impl", False))
     is_safe = is_remote or protocol in _THREAD_SAFE
     guard: AbstractContextManager[Any] = nullcontext() if is_safe else threading.RLock()
     traits = replace(_REMOTE if is_remote else _SERIAL, create_is_atomic=can_create(protocol, fs))
     return Built(os.getpid(), fs, root.rstrip("/"), guard, traits)
+
+
+def _opened(protocol: str, url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
+    """The file system of a URL, and the folder in it."""
+    if protocol != "gs" or os.environ.get(_ZONAL):
+        fs, root = importlib.import_module("fsspec.core").url_to_fs(url, **options)
+        return fs, str(root)
+    # gcsfs's own choice asks each bucket for its kind over gRPC, which no fork survives and only Google answers.
+    fs = importlib.import_module("gcsfs.core").GCSFileSystem(**options)
+    return fs, str(fs._strip_protocol(url))
 
 
 def protocol_of(fs: Any) -> str:
@@ -117,10 +133,51 @@ def can_create(protocol: str, fs: Any) -> bool:
 
     The base class's method takes the same argument, checks, and then writes: no protection between processes.
     """
-    if protocol == "memory":
-        return True
+    return protocol == "memory" or (protocol in BUCKETS and _condition(fs) is not None)
+
+
+def _condition(fs: Any) -> dict[str, Any] | None:
+    """The argument that makes a put conditional on absence: ``If-None-Match``, or ``ifGenerationMatch`` at Google."""
     method = getattr(fs, "_pipe_file", None)
-    return protocol in BUCKETS and method is not None and "mode" in inspect.signature(method).parameters
+    known = inspect.signature(method).parameters if method is not None else {}
+    if "mode" in known:
+        return {"mode": "create"}
+    return {"overwrite": False} if _is_azure(fs) and "overwrite" in known else None
+
+
+def _is_azure(fs: Any) -> bool:
+    return not _AZURE.isdisjoint({fs.protocol} if isinstance(fs.protocol, str) else fs.protocol)
+
+
+def find(fs: Any, full: str) -> Mapping[str, Mapping[str, Any]]:
+    """Everything below a folder by its full name; nothing if the folder is missing.
+
+    Raises
+    ------
+    FileNotFoundError
+        An object store has no such bucket; elsewhere, the folder is missing.
+    """
+    fs.invalidate_cache(full)
+    found = fs.find(full, detail=True)
+    if found:
+        # adlfs lists an object that has the name of the folder, which no table has.
+        return found if isinstance(found, Mapping) else {}
+    if _is_azure(fs):
+        # adlfs finds nothing in a missing container either.
+        try:
+            fs.info(full.partition("/")[0])
+        except FileNotFoundError:
+            raise
+        except Exception:  # noqa: BLE001, S110 - a login may be allowed to list and not to ask this
+            pass
+    return {}
+
+
+def remove(fs: Any, names: list[str]) -> None:
+    """Remove objects of a bucket together; no name has a wildcard."""
+    # adlfs would otherwise ask for each name first.
+    options = {"expand_path": False} if _is_azure(fs) else {}
+    fs.rm(names, **options)
 
 
 def storage_options_of(fs: Any) -> dict[str, Any]:
@@ -169,9 +226,10 @@ def error_code(error: BaseException | None) -> str:
         response = getattr(error, "response", None)
         if isinstance(response, Mapping):
             return str(response.get("Error", {}).get("Code", ""))
-        status = getattr(error, "status", None)
-        if isinstance(status, int):
-            return str(status)
+        statuses = (getattr(error, name, None) for name in _STATUS)
+        found = next((str(status) for status in statuses if isinstance(status, int)), "")
+        if found:
+            return found
         error = error.__cause__
     return ""
 
@@ -184,9 +242,10 @@ def create(fs: Any, full: str, value: bytes) -> None:
     FileExistsError
         It exists.
     """
+    condition = _condition(fs) or {"mode": "create"}
     for attempt in range(_TRIES):
         try:
-            fs.pipe_file(full, value, mode="create")
+            fs.pipe_file(full, value, **condition)
         except Exception as error:  # a client library may raise anything
             code = error_code(error)
             if code in _LOST_RACE:

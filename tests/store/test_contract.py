@@ -16,6 +16,7 @@ from lancecy.store.memory import MemoryStore
 from lancecy.store.wrap import CountingStore, LatencyStore, WrappedStore
 from tests.contracts.store import StoreContract
 from tests.helpers.faults import FaultyStore
+from tests.helpers.object_stores import AzureServer, GcsServer
 from tests.helpers.s3 import SECRET, S3Server
 
 _numbers = itertools.count()
@@ -112,6 +113,39 @@ class TestS3AtTheRootOfABucket(StoreContract):
     @pytest.fixture
     def store(self, s3_server: S3Server) -> Store:
         return FsspecStore(s3_server.make_bucket(f"root-{next(_numbers)}"), s3_server.storage_options)
+
+
+@pytest.mark.s3
+@pytest.mark.usefixtures("ambient_login")
+class TestSecondS3(StoreContract):
+    renames_without_replacing = False
+
+    @pytest.fixture
+    def store(self, second_s3: S3Server) -> Store:
+        bucket = second_s3.make_bucket("contract")
+        return FsspecStore(f"{bucket}/table-{next(_numbers)}", second_s3.storage_options)
+
+
+@pytest.mark.s3
+class TestGoogle(StoreContract):
+    renames_without_replacing = False
+
+    @pytest.fixture
+    def store(self, gcs_server: GcsServer) -> Store:
+        bucket = gcs_server.make_bucket("contract")
+        return FsspecStore(f"{bucket}/table-{next(_numbers)}", gcs_server.storage_options)
+
+
+@pytest.mark.s3
+class TestAzure(StoreContract):
+    renames_without_replacing = False
+
+    @pytest.fixture
+    def store(self, azure_server: AzureServer, monkeypatch: pytest.MonkeyPatch) -> Store:
+        # A pickled store has lost its login and finds this one.
+        monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", azure_server.connection)
+        container = azure_server.make_bucket("contract")
+        return FsspecStore(f"{container}/table-{next(_numbers)}", azure_server.storage_options)
 
 
 @pytest.mark.parametrize("kind", ["wrapped", "counting", "latency", "faulty"])

@@ -162,31 +162,44 @@ def check_create(store: Store) -> None:
     Raises
     ------
     UnsupportedError
-        The store does so, or has no atomic create.
+        The store does so, or has no atomic create; the message names the remedy.
     StoreError
         The storage failed.
     """
-    place = _place(store.uri)
+    # Two servers may have a bucket of the same name.
+    place = f"{_place(store.uri)} {getattr(store, 'service', '')}"
     if place in _TRUSTED or not version_store(store).needs_conditional_put:
         return
     # Readers ignore such names, and a cleanup removes them.
     probe = f"{VERSIONS}/{TEMPORARY}_probe_{secrets.token_hex(8)}"
     made = store.missing_folders(probe) if isinstance(store, LocalStore) else ()
     try:
-        store.put(probe, b"1", PutMode.CREATE)
+        _create(store, probe)
         try:
             store.put(probe, b"2", PutMode.CREATE)
         except ExistsError:
             _TRUSTED.add(place)
             return
     finally:
-        with suppress(StoreError):
+        with suppress(StoreError, UnsupportedError):
             store.delete([probe])
         # A write that fails later leaves nothing of this.
         LocalStore.remove_folders(made)
-    raise UnsupportedError(
-        f"{store.uri} replaces objects that were to be created only if they are absent: of two writers one "
-        "would silently lose its commit, so nothing is written here",
+    raise _refusal(store, "replaces objects that were to be created only if they are absent")
+
+
+def _create(store: Store, path: str) -> None:
+    try:
+        store.put(path, b"1", PutMode.CREATE)
+    except UnsupportedError as error:
+        raise _refusal(store, "cannot create an object only if it is absent") from error
+
+
+def _refusal(store: Store, why: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{store.uri} {why}: of two writers one would silently lose its commit, so nothing is written here; "
+        "give the table an external manifest store, in DynamoDB or a database, or a commit_lock "
+        "(the documentation's page on object stores tells how)",
         feature="conditional put",
     )
 

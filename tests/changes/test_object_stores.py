@@ -1,0 +1,146 @@
+"""Tables on each kind of object store: their life, writers at once, and stores that cannot create conditionally."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lancecy
+from lancecy.errors import DatasetNotFoundError, ExistsError, LanceError, UnsupportedError
+from lancecy.store.uri import open_store
+from tests.helpers.s3 import S3Server
+
+pytestmark = pytest.mark.s3
+
+SERVERS = {"S3": "s3_server", "another S3": "second_s3", "Google": "gcs_server", "Azure": "azure_server"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """An empty folder of a store, with the options to open it."""
+
+    uri: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def write(self, table: pa.Table, **options: Any) -> Any:
+        return lancecy.write_dataset(table, self.uri, storage_options=self.options, **options)
+
+    def open(self, **options: Any) -> Any:
+        return lancecy.dataset(self.uri, storage_options=self.options, **options)
+
+
+@pytest.fixture(params=[*SERVERS, "memory", "local"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    name = f"{uuid.uuid4().hex}.lance"
+    if request.param == "local":
+        return Place(str(tmp_path / name))
+    if request.param == "memory":
+        return Place(f"memory://tables/{name}")
+    server = request.getfixturevalue(SERVERS[request.param])
+    return Place(f"{server.make_bucket('tables')}/{name}", server.storage_options)
+
+
+def rows(start: int, stop: int) -> pa.Table:
+    return pa.table(
+        {"id": np.arange(start, stop), "text": [f"row {number}" for number in range(start, stop)]}
+    )
+
+
+def ids(dataset: Any) -> list[int]:
+    return sorted(dataset.to_table(columns=["id"])["id"].to_pylist())
+
+
+def test_life_of_a_table(place: Place) -> None:
+    place.write(rows(0, 100), max_rows_per_file=40)
+    with pytest.raises(ExistsError):
+        place.write(rows(0, 1))
+    place.write(rows(100, 150), mode="append")
+    dataset = place.open()
+    dataset.delete("id < 10")
+    dataset.update({"text": "'new'"}, where="id = 20")
+    assert ids(dataset) == list(range(10, 150))
+    assert dataset.to_table(filter="id = 20")["text"].to_pylist() == ["new"]
+    assert dataset.take([0, 139])["id"].to_pylist()[0] == 10
+    assert place.open(version=1).count_rows() == 100
+    dataset.optimize.compact_files()
+    before = {meta.path for meta in open_store(place.uri, place.options).list("")}
+    time.sleep(1.1)  # clocks of stores may count whole seconds
+    stats = place.open().cleanup_old_versions(timedelta(0))
+    after = {meta.path for meta in open_store(place.uri, place.options).list("")}
+    assert stats.old_versions >= 4
+    assert after < before
+    assert ids(place.open()) == list(range(10, 150))
+    assert len([path for path in after if path.startswith("_versions/")]) == 1
+
+
+def test_writers_at_once_lose_no_row(place: Place) -> None:
+    place.write(rows(0, 1))
+
+    def append(writer: int) -> None:
+        for number in range(4):
+            start = 1 + writer * 4 + number
+            place.write(rows(start, start + 1), mode="append")
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(append, range(4)))
+    dataset = place.open()
+    assert ids(dataset) == list(range(17))
+    assert [entry["version"] for entry in dataset.versions()] == list(range(1, 18))
+
+
+def test_of_writers_that_create_one_table_one_wins(place: Place) -> None:
+    def create(writer: int) -> int | None:
+        try:
+            place.write(rows(writer, writer + 1))
+        except ExistsError:
+            return None
+        return writer
+
+    with ThreadPoolExecutor(4) as threads:
+        (winner,) = [writer for writer in threads.map(create, range(4)) if writer is not None]
+    assert ids(place.open()) == [winner]
+
+
+def test_store_without_conditional_create_is_read_and_not_written(
+    plain_s3: S3Server, s3_server: S3Server
+) -> None:
+    # Trust in a bucket of one server is no trust in one of the same name elsewhere.
+    for server in (s3_server, plain_s3):
+        server.make_bucket("of-two-servers")
+    good = Place("s3://of-two-servers/t.lance", s3_server.storage_options)
+    # rclone answers a range with the checksum of the whole object.
+    config = {"config_kwargs": {"response_checksum_validation": "when_required"}}
+    plain = Place(good.uri, {**plain_s3.storage_options, **config})
+    good.write(rows(0, 10), mode="overwrite")
+    with pytest.raises(UnsupportedError, match=r"s3://of-two-servers.*external manifest store.*commit_lock"):
+        plain.write(rows(0, 10))
+    source, target = (open_store(each.uri, each.options) for each in (good, plain))
+    assert list(target.list("")) == []
+    for meta in source.list(""):
+        target.put(meta.path, source.get(meta.path).tobytes())
+    assert ids(plain.open()) == list(range(10))
+    with pytest.raises(UnsupportedError, match="external manifest store"):
+        plain.open().delete("id = 1")
+    assert ids(plain.open()) == list(range(10))
+
+
+@pytest.mark.parametrize("server", SERVERS.values(), ids=SERVERS)
+def test_missing_bucket_is_named(server: str, request: pytest.FixtureRequest) -> None:
+    running = request.getfixturevalue(server)
+    scheme = running.make_bucket("tables").partition(":")[0]
+    missing = Place(f"{scheme}://no-such-bucket/t.lance", running.storage_options)
+    with pytest.raises(DatasetNotFoundError, match="no-such-bucket"):
+        missing.open()
+    with pytest.raises(DatasetNotFoundError):
+        list(open_store(missing.uri, missing.options).list(""))
+    with pytest.raises(LanceError, match="no-such-bucket"):
+        missing.write(rows(0, 1))
