@@ -36,7 +36,18 @@ _PLAIN_HEADERS = frozenset({"accept", "acceptencoding", "acceptlanguage", "conte
 # Names of authentication methods, which gcsfs takes in place of a token.
 _METHODS = frozenset({"anon", "cloud", "google_default", "browser", "cache"})
 # Options that choose a login, or none: not secret, but never combined with the secrets of another login.
-_LOGIN = frozenset({"anon", "skipsignature", "awsskipsignature", "profile", "awsprofile"})
+_LOGIN = frozenset(
+    {
+        "anon",
+        "skipsignature",
+        "awsskipsignature",
+        "googleskipsignature",
+        "azureskipsignature",
+        "profile",
+        "awsprofile",
+    }
+    | {"useemulator", "azureuseemulator", "storageuseemulator", "azurestorageuseemulator"}
+)
 _IN_URL = re.compile(r"(?<=://)[^/@\s:]*:[^/@\s]*@|(?<=http://)[^/@\s]*@|(?<=https://)[^/@\s]*@")
 _PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):[^/@\s]*@")
 _IN_TEXT = re.compile(

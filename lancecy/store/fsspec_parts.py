@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from lancecy.errors import StoreError
+from lancecy.store.azure import for_adlfs
 from lancecy.store.base import ObjectMeta, StoreTraits
 from lancecy.store.upload import Upload
 
@@ -87,7 +88,7 @@ def build(protocol: str, url: str, options: Mapping[str, Any], given: Any = None
     if given is not None:
         fs, root = usable_here(given), url
     else:
-        wanted = dict(options)
+        wanted = for_adlfs(options) if protocol in _AZURE else dict(options)
         if protocol in BUCKETS:
             wanted.setdefault("use_listings_cache", False)  # a stale listing hides new versions
         fs, root = _opened(protocol, url, wanted)

@@ -26,9 +26,11 @@ fsspec's own names of options stay unchanged, and win where pylance's are given 
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
+from lancecy.store.azure import in_parts
 from lancecy.store.credentials import Options
 from lancecy.store.key_values.ddb_uri import data_uri
 from lancecy.store.uri import scheme_of
@@ -48,21 +50,33 @@ _S3 = {
 _GS = {
     "service_account": "token",
     "service_account_path": "token",
+    "service_account_key": "token",
     "application_credentials": "token",
+    "storage_token": "token",
+    "skip_signature": "anon",
+    "base_url": "endpoint_url",
 }
 _AZURE = {
-    "storage_account_name": "account_name",
-    "storage_account_key": "account_key",
-    "storage_sas_token": "sas_token",
-    "storage_client_id": "client_id",
-    "storage_client_secret": "client_secret",
-    "storage_tenant_id": "tenant_id",
+    "account_name": "account_name",
+    "account_key": "account_key",
+    "access_key": "account_key",
+    "master_key": "account_key",
+    "sas_token": "sas_token",
+    "sas_key": "sas_token",
+    "client_id": "client_id",
+    "client_secret": "client_secret",
+    "tenant_id": "tenant_id",
+    "authority_id": "tenant_id",
+    "endpoint": "endpoint",
+    "use_emulator": "emulator",
+    "skip_signature": "anon",
 }
 _REGION = frozenset({"region", "default_region"})
 # The endpoint's address already says whether it is http.
 _NEEDLESS = frozenset({"allow_http", "virtual_hosted_style_request"})
 # For the key-value store of manifests.
 _OF_MANIFESTS = frozenset({"dynamodb_endpoint", "dynamodb_endpoint_url"})
+_FLAGS = frozenset({"anon", "emulator"})
 _TRUE = frozenset({"true", "1", "yes", "on"})
 
 
@@ -83,24 +97,46 @@ def for_fsspec(scheme: str, options: Options) -> dict[str, Any]:
     if scheme == "s3":
         return _for_s3(options)
     if scheme == "gs":
-        return _renamed(options, _GS, "google_")
-    return _renamed(options, _AZURE, "azure_") if scheme in ("az", "abfs", "abfss") else dict(options)
+        return _for_google(options)
+    return _for_azure(options) if scheme in _ACCOUNTS else dict(options)
 
 
-def _renamed(options: Options, names: dict[str, str], prefix: str) -> dict[str, Any]:
+def _renamed(options: Options, names: dict[str, str], *prefixes: str) -> dict[str, Any]:
     found = {str(name): value for name, value in options.items()}
     for name in list(found):
-        ours = names.get(name.lower().removeprefix(prefix))
+        bare = name.lower()
+        for prefix in prefixes:
+            bare = bare.removeprefix(prefix)
+        ours = names.get(bare)
         if ours is not None and ours != name:
             value = found.pop(name)
             found.setdefault(ours, value)
+    for name in _FLAGS.intersection(found):
+        if isinstance(found[name], str):
+            found[name] = found[name].lower() in _TRUE
     return found
+
+
+def _for_google(options: Options) -> dict[str, Any]:
+    found = _renamed(options, _GS, "google_")
+    if found.pop("anon", False):
+        found["token"] = "anon"  # noqa: S105 - the name of a method
+    key = found.get("token")
+    if isinstance(key, str) and key.lstrip().startswith("{"):
+        found["token"] = key = json.loads(key)
+    if isinstance(key, dict) and key.get("gcs_base_url"):  # a service account of an emulator
+        found.setdefault("endpoint_url", key["gcs_base_url"])
+        found["token"] = "anon" if key.get("disable_oauth") else key
+    return {name: value for name, value in found.items() if name not in _NEEDLESS}
+
+
+def _for_azure(options: Options) -> dict[str, Any]:
+    found = in_parts(_renamed(options, _AZURE, "azure_", "storage_"))
+    return {name: value for name, value in found.items() if name not in _NEEDLESS}
 
 
 def _for_s3(options: Options) -> dict[str, Any]:
     found = _renamed(options, _S3, "aws_")
-    if isinstance(found.get("anon"), str):
-        found["anon"] = found["anon"].lower() in _TRUE
     for name in list(found):
         bare = name.lower().removeprefix("aws_")
         if bare in _NEEDLESS or bare in _OF_MANIFESTS:

@@ -17,7 +17,9 @@ import pytest
 import lancecy
 from lancecy.errors import DatasetNotFoundError, ExistsError, LanceError, UnsupportedError
 from lancecy.store.uri import open_store
-from tests.helpers.s3 import S3Server
+from tests.helpers.object_stores import ACCOUNT, ACCOUNT_KEY, AzureServer, GcsServer
+from tests.helpers.recorder import Recorder, running
+from tests.helpers.s3 import SECRET, S3Server
 
 pytestmark = pytest.mark.s3
 
@@ -144,3 +146,74 @@ def test_missing_bucket_is_named(server: str, request: pytest.FixtureRequest) ->
         list(open_store(missing.uri, missing.options).list(""))
     with pytest.raises(LanceError, match="no-such-bucket"):
         missing.write(rows(0, 1))
+
+
+def test_anonymous_reads_sign_nothing(s3_server: S3Server, gcs_server: GcsServer) -> None:
+    for server, names in (
+        (s3_server, ({"anon": True}, {"aws_skip_signature": "true"})),
+        (gcs_server, ({"token": "anon"}, {"google_skip_signature": "true"})),
+    ):
+        uri = f"{server.make_bucket('public')}/{uuid.uuid4().hex}.lance"
+        Place(uri, server.storage_options).write(rows(0, 5))
+        for options in names:
+            with running(Recorder(server.endpoint)) as recorder:
+                public = Place(uri, {"endpoint_url": recorder.url, **options})
+                assert ids(public.open()) == list(range(5))
+            assert recorder.requests
+            assert not [text for text in recorder.requests if "authorization:" in text.lower()]
+
+
+@pytest.mark.parametrize("name", ["anon", "azure_skip_signature"])
+def test_anonymous_reads_of_a_public_container(azure_server: AzureServer, name: str) -> None:
+    from azure.storage.blob import BlobServiceClient
+
+    private = Place(f"{azure_server.make_bucket('private')}/t.lance", azure_server.storage_options)
+    private.write(rows(0, 5), mode="overwrite")
+    login = {"account_name": ACCOUNT, "endpoint": f"{azure_server.endpoint}/{ACCOUNT}", name: "true"}
+    with pytest.raises(LanceError):
+        Place(private.uri, login).open()
+    azure_server.make_bucket("public")
+    with BlobServiceClient.from_connection_string(azure_server.connection) as client:
+        client.get_container_client("public").set_container_access_policy({}, public_access="container")
+    Place("az://public/t.lance", azure_server.storage_options).write(rows(0, 5), mode="overwrite")
+    assert ids(Place("az://public/t.lance", login).open()) == list(range(5))
+    with pytest.raises(LanceError):
+        Place("az://public/t.lance", login).write(rows(5, 6), mode="append")
+
+
+def pylance_options(server: Any) -> dict[str, str]:
+    """Options by pylance's names."""
+    if isinstance(server, AzureServer):
+        login = {"azure_storage_account_name": ACCOUNT, "azure_storage_account_key": ACCOUNT_KEY}
+        return {**login, "azure_storage_endpoint": f"{server.endpoint}/{ACCOUNT}", "allow_http": "true"}
+    login = {"aws_access_key_id": "test", "aws_secret_access_key": SECRET, "aws_region": "us-east-1"}
+    return {**login, "aws_endpoint": server.endpoint, "allow_http": "true"}
+
+
+# pylance lists Google's buckets with the XML interface, which no emulator on a registry has.
+@pytest.mark.interop
+@pytest.mark.parametrize("server", ["s3_server", "second_s3", "azure_server"])
+def test_both_libraries_write_one_table_with_the_same_options(
+    server: str, request: pytest.FixtureRequest
+) -> None:
+    import lance
+
+    running_server = request.getfixturevalue(server)
+    options = pylance_options(running_server)
+    place = Place(f"{running_server.make_bucket('shared')}/{uuid.uuid4().hex}.lance", options)
+    lance.write_dataset(rows(0, 10), place.uri, storage_options=options)
+    place.write(rows(10, 20), mode="append")
+
+    def append(writer: int) -> None:
+        for number in range(3):
+            start = 20 + writer * 3 + number
+            if writer % 2:
+                lance.write_dataset(rows(start, start + 1), place.uri, mode="append", storage_options=options)
+            else:
+                place.write(rows(start, start + 1), mode="append")
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(append, range(4)))
+    theirs = lance.dataset(place.uri, storage_options=options)
+    assert ids(theirs) == ids(place.open()) == list(range(32))
+    assert place.open().version == theirs.version == 14

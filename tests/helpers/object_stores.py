@@ -25,7 +25,16 @@ import pytest
 from tests.helpers.s3 import S3Server
 from tests.helpers.servers import serving
 
-__all__ = ["AzureServer", "GcsServer", "azure_server", "gcs_server", "plain_s3", "second_s3"]
+__all__ = [
+    "ACCOUNT",
+    "ACCOUNT_KEY",
+    "AzureServer",
+    "GcsServer",
+    "azure_server",
+    "gcs_server",
+    "plain_s3",
+    "second_s3",
+]
 
 ACCOUNT = "devstoreaccount1"
 # Azurite's own account, the same everywhere and published in its documentation.
@@ -72,9 +81,11 @@ class AzureServer:
         from azure.core.exceptions import ResourceExistsError
         from azure.storage.blob import BlobServiceClient
 
-        with BlobServiceClient.from_connection_string(self.connection) as client:
-            with suppress(ResourceExistsError):
-                client.create_container(name)
+        with (
+            BlobServiceClient.from_connection_string(self.connection) as client,
+            suppress(ResourceExistsError),
+        ):
+            client.create_container(name)
         return f"az://{name}"
 
 

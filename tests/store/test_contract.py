@@ -16,7 +16,7 @@ from lancecy.store.memory import MemoryStore
 from lancecy.store.wrap import CountingStore, LatencyStore, WrappedStore
 from tests.contracts.store import StoreContract
 from tests.helpers.faults import FaultyStore
-from tests.helpers.object_stores import AzureServer, GcsServer
+from tests.helpers.object_stores import ACCOUNT_KEY, AzureServer, GcsServer
 from tests.helpers.s3 import SECRET, S3Server
 
 _numbers = itertools.count()
@@ -143,7 +143,7 @@ class TestAzure(StoreContract):
     @pytest.fixture
     def store(self, azure_server: AzureServer, monkeypatch: pytest.MonkeyPatch) -> Store:
         # A pickled store has lost its login and finds this one.
-        monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", azure_server.connection)
+        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", ACCOUNT_KEY)
         container = azure_server.make_bucket("contract")
         return FsspecStore(f"{container}/table-{next(_numbers)}", azure_server.storage_options)
 

@@ -16,9 +16,11 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from lancecy.errors import LanceError
 from lancecy.session import Session
+from lancecy.store.azure import for_adlfs
 from lancecy.store.credentials import CredentialMemory, freeze, has_secrets, redact, secret_texts
 from lancecy.store.fsspec import FsspecStore
 from lancecy.store.services import for_fsspec
+from lancecy.store.uri import open_store
 
 SECRET = "sEcReT-VaLuE-123"
 KEPT: dict[str, Any] = {
@@ -293,4 +295,49 @@ def test_options_of_pylance_are_known_by_their_names() -> None:
         "account_name": "n",
         "account_key": "k",
     }
+    assert for_fsspec("az", {"azure_storage_sas_key": "s", "azure_endpoint": "http://h/n"}) == {
+        "sas_token": "s",
+        "endpoint": "http://h/n",
+    }
+    key = {"google_service_account_key": '{"client_email": "me"}', "allow_http": "true"}
+    assert for_fsspec("gs", key) == {"token": {"client_email": "me"}}
+    assert for_fsspec("gs", {"google_skip_signature": "true", "google_base_url": "http://h"}) == {
+        "token": "anon",
+        "endpoint_url": "http://h",
+    }
     assert for_fsspec("ftp", {"region": 1}) == {"region": 1}
+
+
+@pytest.mark.parametrize(("text", "found"), [
+    ("AccountName=n;AccountKey=k==", {"account_name": "n", "account_key": "k=="}),
+    ("BlobEndpoint=http://h/n/;SharedAccessSignature=s", {"endpoint": "http://h/n", "sas_token": "s"}),
+    ("DefaultEndpointsProtocol=http;AccountName=n;EndpointSuffix=cloud",
+     {"account_name": "n", "endpoint": "http://n.blob.cloud"}),
+])  # fmt: skip
+def test_connection_string_is_taken_apart(text: str, found: dict[str, str]) -> None:
+    assert for_fsspec("az", {"connection_string": text}) == found
+
+
+def test_pickled_store_of_an_azure_endpoint_keeps_the_endpoint_and_not_the_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = f"BlobEndpoint=http://127.0.0.1:9/n;AccountName=n;AccountKey={SECRET}"
+    store = open_store("az://c/t", {"connection_string": text})
+    travelled = pickle.dumps(store)
+    assert SECRET.encode() not in travelled
+    assert SECRET not in repr(store)
+    there = pickle.loads(travelled)
+    assert there._options == {"account_name": "n", "endpoint": "http://127.0.0.1:9/n"}
+    assert there.service == store.service != open_store("az://c/t", {"account_name": "n"}).service  # type: ignore[attr-defined]
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "of-the-environment")
+    assert for_adlfs(there._options)["connection_string"].endswith(";AccountKey=of-the-environment")
+
+
+def test_emulator_is_azurites_account() -> None:
+    found = for_fsspec("az", {"azure_storage_use_emulator": "true"})
+    assert (found["account_name"], found["endpoint"]) == (
+        "devstoreaccount1",
+        "http://127.0.0.1:10000/devstoreaccount1",
+    )
+    assert for_fsspec("az", {"connection_string": "UseDevelopmentStorage=true"}) == found
+    assert for_fsspec("az", {"use_emulator": "false", "account_name": "n"}) == {"account_name": "n"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -139,12 +140,7 @@ def test_unknown_scheme_names_near_ones() -> None:
 
 
 def test_missing_package_names_its_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    import fsspec.core
-
-    def fails(*_: object, **__: object) -> None:
-        raise ImportError("no module named gcsfs")
-
-    monkeypatch.setattr(fsspec.core, "url_to_fs", fails)
+    monkeypatch.setitem(sys.modules, "gcsfs.core", None)
     with pytest.raises(UnsupportedError, match=re.escape("pip install 'lancecy[gcs]'")):
         open_store("gs://bucket/t").head("a")
 

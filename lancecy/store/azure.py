@@ -1,0 +1,97 @@
+"""Storage options of Azure Blob: connection strings taken apart, and made for endpoints other than Azure's own.
+
+adlfs reaches an endpoint of one's own, such as an emulator, by a connection string
+only, which is secret as a whole. A store keeps its parts instead: a pickle then loses
+the key and not the endpoint, and two endpoints are told apart.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+from urllib.parse import urlsplit
+
+from lancecy.store.credentials import Options
+
+__all__ = ["for_adlfs", "in_parts"]
+
+_USUAL = "core.windows.net"
+# The emulator's own login, printed in its documentation and the same everywhere.
+_EMULATED = "devstoreaccount1"
+_EMULATED_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+_TOKENS = ("credential", "client_id")
+
+
+def in_parts(options: Options) -> dict[str, Any]:
+    """The options with a connection string, or the choice of the emulator, replaced by what it says.
+
+    Parameters
+    ----------
+    options : mapping
+        By adlfs's names; ``emulator`` is true or absent.
+
+    Examples
+    --------
+    >>> in_parts({"connection_string": "AccountName=a;AccountKey=k=;BlobEndpoint=http://h/a"})
+    {'account_name': 'a', 'account_key': 'k=', 'endpoint': 'http://h/a'}
+    """
+    rest = dict(options)
+    text = rest.pop("connection_string", None)
+    if rest.pop("emulator", False) or (text and "usedevelopmentstorage=true" in text.lower()):
+        host = os.environ.get("AZURITE_BLOB_STORAGE_URL", "http://127.0.0.1:10000").rstrip("/")
+        login = {"account_name": _EMULATED, "account_key": _EMULATED_KEY}
+        return {**login, "endpoint": f"{host}/{_EMULATED}", **rest}
+    return {**_said_by(text), **rest} if text else rest
+
+
+def _said_by(text: str) -> dict[str, str]:
+    pairs = (item.strip().partition("=") for item in text.split(";"))
+    said = {name.lower(): value for name, equals, value in pairs if equals}
+    suffix, account = said.get("endpointsuffix", _USUAL), said.get("accountname", "")
+    endpoint = said.get("blobendpoint", "")
+    if not endpoint and account and suffix != _USUAL:
+        endpoint = f"{said.get('defaultendpointsprotocol', 'https')}://{account}.blob.{suffix}"
+    found = {
+        "account_name": account,
+        "account_key": said.get("accountkey", ""),
+        "sas_token": said.get("sharedaccesssignature", ""),
+        "endpoint": endpoint.rstrip("/"),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def for_adlfs(options: Options) -> dict[str, Any]:
+    """The options as adlfs takes them: those of :func:`in_parts` with an endpoint as a connection string.
+
+    A key or a token that the options lack is looked for in the environment, as adlfs does.
+
+    Parameters
+    ----------
+    options : mapping
+
+    Examples
+    --------
+    >>> for_adlfs({"account_name": "a", "account_key": "k", "endpoint": "http://h/a"})
+    {'account_name': 'a', 'connection_string': 'BlobEndpoint=http://h/a;AccountName=a;AccountKey=k'}
+    """
+    rest = dict(options)
+    endpoint = rest.pop("endpoint", None)
+    if not endpoint:
+        return rest
+    if any(rest.get(name) for name in _TOKENS):
+        return {**rest, "account_host": urlsplit(endpoint).netloc + urlsplit(endpoint).path}
+    login = {} if rest.get("anon") else {name: _login(rest, name) for name in ("account_key", "sas_token")}
+    for name in ("account_key", "sas_token"):
+        rest.pop(name, None)
+    said = {
+        "BlobEndpoint": endpoint,
+        "AccountName": rest.get("account_name"),
+        "AccountKey": login.get("account_key"),
+        "SharedAccessSignature": str(login.get("sas_token") or "").lstrip("?"),
+    }
+    text = ";".join(f"{name}={value}" for name, value in said.items() if value)
+    return {**rest, "connection_string": text}
+
+
+def _login(options: Options, name: str) -> Any:
+    return options.get(name) or os.environ.get(f"AZURE_STORAGE_{name.upper()}")
