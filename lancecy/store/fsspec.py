@@ -221,7 +221,7 @@ class FsspecStore:
             if mode is PutMode.CREATE and self._call("stat", target, lambda fs, full: fs.exists(full)):
                 raise ExistsError(f"{target!r} already exists in {self.uri}", kind="object", name=target)
             origin = self._full(self._open(), source)
-            self._write(target, lambda fs, full: fs.cp_file(origin, full))
+            self._write(target, lambda fs, full: parts.copy(fs, origin, full))
             self._call("delete", source, lambda fs, full: fs.rm_file(full))
 
     def copy_from(self, source: Store, path: str, target: str) -> bool:
@@ -232,7 +232,7 @@ class FsspecStore:
             return False
         origin = source._full(source._open(), path)
         try:
-            self._call("copy", target, lambda fs, full: fs.cp_file(origin, full))
+            self._call("copy", target, lambda fs, full: parts.copy(fs, origin, full))
         except LookupError:
             source.head(path)
             raise
@@ -368,7 +368,9 @@ class FsspecStore:
         for path, info in sorted((_relative(name, root), info) for name, info in found.items()):
             # Object stores allow any key; no other method here accepts such a name.
             if path.startswith(inside) and path > after and info.get("type") == "file" and is_safe_path(path):
-                yield parts.metadata(path, info, self.uri, self._place)
+                # Pages of web servers have names only.
+                known = isinstance(info.get("size"), int)
+                yield parts.metadata(path, info, self.uri, self._place) if known else self.head(path)
 
     def _unsupported(self, what: str) -> UnsupportedError:
         return UnsupportedError(f"{self.uri} cannot {what} atomically", feature=f"{what} on {self._protocol}")

@@ -25,6 +25,7 @@ __all__ = [
     "FsspecUpload",
     "build",
     "can_create",
+    "copy",
     "create",
     "error_code",
     "find",
@@ -159,6 +160,10 @@ def find(fs: Any, full: str) -> Mapping[str, Mapping[str, Any]]:
         An object store has no such bucket; elsewhere, the folder is missing.
     """
     fs.invalidate_cache(full)
+    if "http" in protocol_of(fs):
+        # Links of a page belong below its address with a slash; those with a query sort it.
+        pages = fs.find(f"{full}/", detail=True)
+        return {name: info for name, info in pages.items() if not set(name) & set("?#")}
     found = fs.find(full, detail=True)
     if found:
         # adlfs lists an object that has the name of the folder, which no table has.
@@ -172,6 +177,37 @@ def find(fs: Any, full: str) -> Mapping[str, Mapping[str, Any]]:
         except Exception:  # noqa: BLE001, S110 - a login may be allowed to list and not to ask this
             pass
     return {}
+
+
+def copy(fs: Any, source: str, target: str) -> None:
+    """Copy an object within its service, by full names; it is there as a whole afterwards.
+
+    Raises
+    ------
+    FileNotFoundError
+        The source is missing.
+    OSError
+        Azure gave the copy up.
+    """
+    fs.cp_file(source, target)
+    if _is_azure(fs):
+        _await_copy(fs, target)
+
+
+def _await_copy(fs: Any, target: str) -> None:
+    # Azure copies large objects after its answer, and adlfs does not wait.
+    container, blob, _ = fs.split_path(target)
+
+    async def status() -> Any:
+        async with fs.service_client.get_blob_client(container=container, blob=blob) as client:
+            return (await client.get_blob_properties()).copy.status
+
+    sync, pause = importlib.import_module("fsspec.asyn").sync, 0.05
+    while (found := sync(fs.loop, status)) == "pending":
+        time.sleep(pause)
+        pause = min(2 * pause, 5.0)
+    if found != "success":
+        raise OSError(f"the copy ended with status {found}")
 
 
 def remove(fs: Any, names: list[str]) -> None:

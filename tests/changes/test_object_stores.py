@@ -16,10 +16,12 @@ import pytest
 
 import lancecy
 from lancecy.errors import DatasetNotFoundError, ExistsError, LanceError, UnsupportedError
+from lancecy.store.fsspec import FsspecStore
 from lancecy.store.uri import open_store
-from tests.helpers.object_stores import ACCOUNT, ACCOUNT_KEY, AzureServer, GcsServer
+from tests.helpers.object_stores import ACCOUNT, ACCOUNT_KEY, RCLONE, AzureServer, GcsServer
 from tests.helpers.recorder import Recorder, running
 from tests.helpers.s3 import SECRET, S3Server
+from tests.helpers.servers import serving
 
 pytestmark = pytest.mark.s3
 
@@ -217,3 +219,52 @@ def test_both_libraries_write_one_table_with_the_same_options(
     theirs = lance.dataset(place.uri, storage_options=options)
     assert ids(theirs) == ids(place.open()) == list(range(32))
     assert place.open().version == theirs.version == 14
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("server", SERVERS.values(), ids=SERVERS)
+def test_large_objects_are_uploaded_in_parts_and_copied_whole(
+    server: str, request: pytest.FixtureRequest
+) -> None:
+    running_server = request.getfixturevalue(server)
+    data = np.random.default_rng(1).integers(0, 256, 70 << 20, dtype=np.uint8)
+    folders = [f"{running_server.make_bucket(name)}/{uuid.uuid4().hex}" for name in ("large", "copies")]
+    store, other = (open_store(folder, running_server.storage_options) for folder in folders)
+    with store.put_stream("big") as writer:
+        for start in range(0, data.size, 16 << 20):
+            writer.write(data[start : start + (16 << 20)].tobytes())
+    assert isinstance(other, FsspecStore)
+    assert other.copy_from(store, "big", "copy")
+    other.rename("copy", "renamed")
+    assert [meta.path for meta in other.list("")] == ["renamed"]
+    assert other.head("renamed").size == data.size
+    for start in (0, (50 << 20) - 7, data.size - 20):
+        assert (other.get("renamed", start, start + 20) == data[start : start + 20]).all()
+    for each, name in ((store, "big"), (other, "renamed")):
+        each.delete([name])
+
+
+@pytest.mark.parametrize("protocol", ["http", "ftp"])
+def test_table_is_read_by_any_url_of_fsspec(protocol: str, tmp_path: Path) -> None:
+    table = lancecy.write_dataset(rows(0, 20), tmp_path / "served" / "t.lance", max_rows_per_file=10)
+    table.append(rows(20, 30))
+    (tmp_path / "served" / "empty").mkdir()
+    writable = {"http": [], "ftp": ["--user", "me", "--pass", SECRET]}[protocol]
+
+    def command(port: int, _: Path) -> list[str]:
+        return [RCLONE, "serve", protocol, "--addr", f"127.0.0.1:{port}", *writable, str(tmp_path / "served")]
+
+    with serving(command) as address:
+        host = address.removeprefix("http://")
+        options = {"username": "me", "password": SECRET} if protocol == "ftp" else {}
+        place = Place(f"{protocol}://{host}/t.lance", options)
+        assert ids(place.open()) == list(range(30))
+        assert ids(place.open(version=1)) == list(range(20))
+        assert place.open().to_table(filter="id = 13")["text"].to_pylist() == ["row 13"]
+        with pytest.raises(UnsupportedError, match=rf"{protocol}://.*external manifest store"):
+            place.open().delete("id = 1")
+        with pytest.raises(UnsupportedError, match="external manifest store") as caught:
+            Place(f"{protocol}://{host}/empty/new.lance", options).write(rows(0, 1))
+        assert SECRET not in str(caught.value)
+    assert list((tmp_path / "served" / "empty").iterdir()) == []
+    assert lancecy.dataset(tmp_path / "served" / "t.lance").version == 2

@@ -40,6 +40,7 @@ ACCOUNT = "devstoreaccount1"
 # Azurite's own account, the same everywhere and published in its documentation.
 ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 _BIN = Path(sys.prefix, "bin")
+RCLONE = str(_BIN / "rclone")
 _AZURITE = Path(sys.prefix, "azurite", "node_modules", "azurite", "dist", "src", "blob", "main.js")
 
 
@@ -101,7 +102,7 @@ def plain_s3() -> Iterator[S3Server]:
     """An S3 server that replaces objects which were to be created only if absent."""
 
     def command(port: int, folder: Path) -> list[str]:
-        return [str(_BIN / "rclone"), "serve", "s3", "--addr", f"127.0.0.1:{port}", str(folder)]
+        return [RCLONE, "serve", "s3", "--addr", f"127.0.0.1:{port}", str(folder)]
 
     with serving(command) as address:
         yield S3Server(address)

@@ -6,6 +6,7 @@ whenever this process ends, and the guard then ends the program.
 
 from __future__ import annotations
 
+import http.client
 import os
 import socket
 import subprocess
@@ -54,7 +55,7 @@ def serving(
     ----------
     command : function of port and folder
     ready : str
-        A path that the server answers once it is up, with any status.
+        A path that the server answers once it is up, with any status; servers of other protocols than HTTP answer something.
     environment : mapping, optional
         Added to this process's own.
 
@@ -99,6 +100,8 @@ def _is_ready(process: subprocess.Popen[bytes], url: str) -> bool:
             urllib.request.urlopen(url, timeout=2).close()
         except urllib.error.HTTPError as error:
             error.close()
+        except http.client.HTTPException:
+            pass  # it speaks another protocol
         except OSError:
             time.sleep(0.05)
             continue

@@ -7,8 +7,10 @@ import os
 import threading
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fsspec
@@ -186,6 +188,52 @@ def test_conflict_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(time, "sleep", lambda _: None)
     with pytest.raises(StoreError):
         FsspecStore("bucket/t", fs=FakeBucket(["409"] * 50)).put("a", b"x", PutMode.CREATE)
+
+
+class SlowCopies(AsyncFileSystem):  # type: ignore[misc]
+    """An Azure container whose copies go on after the answer."""
+
+    protocol = "az"
+    cachable = False
+
+    def __init__(self, statuses: list[str], **options: Any) -> None:
+        super().__init__(**options)
+        self.statuses = list(statuses)
+        self.removed: list[str] = []
+        self.service_client = SimpleNamespace(get_blob_client=self._client)
+
+    def split_path(self, path: str) -> tuple[str, str, None]:
+        container, _, blob = path.partition("/")
+        return container, blob, None
+
+    @asynccontextmanager
+    async def _client(self, **_: str) -> AsyncIterator[Any]:
+        async def properties() -> Any:
+            return SimpleNamespace(copy=SimpleNamespace(status=self.statuses.pop(0)))
+
+        yield SimpleNamespace(get_blob_properties=properties)
+
+    async def _cp_file(self, path1: str, path2: str, **_: object) -> None:
+        pass
+
+    async def _info(self, path: str, **_: object) -> dict[str, Any]:
+        return {"name": path, "size": 1, "type": "file"}
+
+    async def _rm_file(self, path: str, **_: object) -> None:
+        self.removed.append(f"{path} with {len(self.statuses)} to come")
+
+
+def test_object_is_removed_once_its_copy_is_whole() -> None:
+    fs = SlowCopies(["pending", "pending", "success"])
+    FsspecStore("container/t", fs=fs).rename("a", "b")
+    assert fs.removed == ["container/t/a with 0 to come"]
+
+
+def test_copy_that_azure_gives_up_is_an_error() -> None:
+    fs = SlowCopies(["pending", "failed"])
+    with pytest.raises(StoreError, match=r"az://container/t.*status failed"):
+        FsspecStore("container/t", fs=fs).rename("a", "b")
+    assert fs.removed == []
 
 
 def test_error_codes_are_found_in_causes() -> None:
