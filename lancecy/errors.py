@@ -389,12 +389,15 @@ class StoreError(LanceError, OSError):
         Object the request was for.
     store : str
         URI of the store, without secrets.
+    tries : int
+        How often the request was made. The store makes a request again only if that may help.
     """
 
-    def __init__(self, what: str, *, path: str = "", store: str = "") -> None:
+    def __init__(self, what: str, *, path: str = "", store: str = "", tries: int = 1) -> None:
         super().__init__(what)
         self.path = printable(path)
         self.store = printable(store)
+        self.tries = tries
 
 
 class NamespaceError(LanceError):

@@ -14,6 +14,7 @@ from tests.helpers.datasets import VERSIONS
 from tests.helpers.marks import is_left_out
 from tests.helpers.object_stores import azure_server, gcs_server, plain_s3, second_s3
 from tests.helpers.postgres import postgres_server
+from tests.helpers.proxy import running_proxy, s3_proxy
 from tests.helpers.s3 import s3_server
 
 __all__ = [
@@ -23,6 +24,8 @@ __all__ = [
     "kernels",
     "plain_s3",
     "postgres_server",
+    "running_proxy",
+    "s3_proxy",
     "s3_server",
     "second_s3",
 ]

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from typing import NoReturn
 
 from lancecy.errors import DatasetNotFoundError, ExistsError, LanceError, StoreError, TruncatedError
+from lancecy.store.retries import tries_of
 
 __all__ = ["mask_secrets", "missing", "raise_translated", "too_short", "translated"]
 
@@ -68,7 +69,8 @@ def translated(
     Returns
     -------
     LanceError
-        ``DatasetNotFoundError``, ``ExistsError`` or ``StoreError``; ``StoreError`` keeps the ``errno``.
+        ``DatasetNotFoundError``, ``ExistsError`` or ``StoreError``; ``StoreError`` keeps the ``errno`` and says
+        how often the request was made.
     """
     if isinstance(error, LanceError):
         return error
@@ -81,10 +83,13 @@ def translated(
     number = error.errno if isinstance(error, OSError) and doing not in ("read", "list", "stat") else None
     if number in _ADVICE:
         note = f"; {_ADVICE[number]}{note}"
+    tries = tries_of(error)
+    tried = f" ({tries} tries)" if tries > 1 else ""
     failure = StoreError(
-        f"cannot {doing} {path!r} in {store}: {type(error).__name__}{': ' if shown else ''}{shown}{note}",
+        f"cannot {doing} {path!r} in {store}{tried}: {type(error).__name__}{': ' if shown else ''}{shown}{note}",
         path=path,
         store=store,
+        tries=tries,
     )
     if isinstance(error, OSError):
         failure.errno = error.errno

@@ -24,6 +24,7 @@ from lancecy.store.credentials import Options, has_secrets, redact, secret_texts
 from lancecy.store.failure import missing, raise_translated, too_short
 from lancecy.store.paths import check_path, check_prefix, is_safe_path
 from lancecy.store.ranges import check_range
+from lancecy.store.retries import EXPIRED, RetryPolicy, Tries, is_transient, split_policy
 from lancecy.store.services import for_fsspec, same_service
 from lancecy.store.uri import install_hint, scheme_of, split_credentials
 
@@ -88,8 +89,10 @@ class FsspecStore:
             self.uri, found = split_credentials(url)
             self._url = self.uri
             self._protocol = scheme_of(self.uri)
-            self._options = for_fsspec(self._protocol, {**found, **self._options})
+            self._policy, rest = split_policy({**found, **self._options})
+            self._options = for_fsspec(self._protocol, rest)
         else:
+            self._policy = RetryPolicy(retries=0)
             self._options = parts.storage_options_of(fs)
             self._url = str(fs._strip_protocol(url)).rstrip("/")
             self._protocol = parts.protocol_of(fs)
@@ -289,7 +292,12 @@ class FsspecStore:
             given = kind(**options)
         else:
             given = self._given
-        return parts.build(self._protocol, self._url, self._options, given)
+        return parts.build(self._protocol, self._url, self._options, given, self._policy)
+
+    def _tries(self, built: parts.Built) -> Tries:
+        """The tries of a request. Clients of other object stores, and file systems of the caller, make their own."""
+        is_own = self._protocol not in parts.BUCKETS or getattr(built.fs, "makes_tries", False)
+        return Tries(self._policy if is_own else RetryPolicy(retries=0))
 
     def _full(self, built: parts.Built, path: str) -> str:
         if "::" in path or ("http" in self._protocol and set(path) & set("?#")):
@@ -300,15 +308,18 @@ class FsspecStore:
         """Make one request; errors become lancecy's. The path was checked before."""
         built = self._open()
         full = self._full(built, path)
-        try:
-            with built.guard:
-                return request(built.fs, full)
-        except (LanceError, MemoryError):
-            raise
-        except Exception as error:  # noqa: BLE001 - a client library may raise anything
-            if parts.error_code(error) in _NO_SUCH_RANGE:
-                raise too_short(path, self.uri, start, None, None) from None
-            self._fail(error, doing, path)
+        tries = self._tries(built)
+        while True:
+            try:
+                with built.guard:
+                    return request(built.fs, full)
+            except (LanceError, MemoryError):
+                raise
+            except Exception as error:  # noqa: BLE001 - a client library may raise anything
+                if parts.error_code(error) in _NO_SUCH_RANGE:
+                    raise too_short(path, self.uri, start, None, None) from None
+                if not tries.go_on(error):
+                    self._fail(error, doing, path)
 
     def _write(self, path: str, request: Callable[[Any, str], object]) -> None:
         """Make a request that writes; on file systems with folders, make the folder if it is missing."""
@@ -331,6 +342,20 @@ class FsspecStore:
             self._call("write", path, lambda fs, full: parts.create(fs, full, value))
 
     def _ranges(self, path: str, pairs: Sequence[tuple[int, int]]) -> Sequence[Any]:
+        """An answer or an error for each range; those that failed or are short are asked for again."""
+        answers = [*self._asked(path, pairs)]
+        tries = self._tries(self._open())
+        while failed := [i for i, pair in enumerate(pairs) if _may_improve(answers[i], pair, tries)]:
+            error = next((answers[i] for i in failed if isinstance(answers[i], BaseException)), None)
+            if not (tries.wait() if error is None else tries.go_on(error)):
+                break
+            for index, answer in zip(
+                failed, self._asked(path, [pairs[index] for index in failed]), strict=True
+            ):
+                answers[index] = answer
+        return answers
+
+    def _asked(self, path: str, pairs: Sequence[tuple[int, int]]) -> Sequence[Any]:
         starts = [start for start, _ in pairs]
         stops = [stop for _, stop in pairs]
 
@@ -377,7 +402,23 @@ class FsspecStore:
 
     def _fail(self, error: BaseException, doing: str, path: str) -> NoReturn:
         note = "; its storage options were pickled without their secrets" if self._is_bare else ""
-        raise_translated(error, doing, path, self.uri, self._secrets, note)
+        if parts.error_code(error) in EXPIRED:
+            note = f"; {_RENEW}{note}"
+        known: frozenset[str] = getattr(self._built.fs if self._built else None, "secret_texts", frozenset())
+        raise_translated(error, doing, path, self.uri, self._secrets | known, note)
+
+
+_RENEW = (
+    "give credentials that are valid longer, or storage_options={'credentials_provider': function}, "
+    "which is called for new ones"
+)
+
+
+def _may_improve(answer: Any, pair: tuple[int, int], tries: Tries) -> bool:
+    """Whether to ask for a range again: a short answer once, as the object may be that short."""
+    if isinstance(answer, BaseException):
+        return is_transient(answer)
+    return len(answer) < pair[1] - pair[0] and tries.made == 1
 
 
 _NOT_PICKLED = frozenset({"_built", "_secrets", "_place"})

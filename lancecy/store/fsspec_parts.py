@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from lancecy.errors import StoreError
 from lancecy.store.azure import for_adlfs
 from lancecy.store.base import ObjectMeta, StoreTraits
+from lancecy.store.retries import RetryPolicy, error_code
 from lancecy.store.upload import Upload
 
 __all__ = [
@@ -52,8 +53,6 @@ _LOST_RACE = frozenset({"PreconditionFailed", "412"})
 _ASK_AGAIN = frozenset({"ConditionalRequestConflict", "409"})
 _TRIES = 6
 _ZONAL = "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"
-# Where errors of aiohttp, Azure and Google keep the number of their answer.
-_STATUS = ("status", "status_code", "code")
 _AZURE = frozenset({"abfs", "abfss", "az"})
 
 
@@ -78,8 +77,19 @@ class Built(NamedTuple):
     traits: StoreTraits
 
 
-def build(protocol: str, url: str, options: Mapping[str, Any], given: Any = None) -> Built:
+def build(
+    protocol: str, url: str, options: Mapping[str, Any], given: Any = None, policy: RetryPolicy | None = None
+) -> Built:
     """Make the file system of a URL, or make the caller's own usable in this process.
+
+    Parameters
+    ----------
+    protocol, url : str
+    options : mapping
+    given : fsspec.AbstractFileSystem, optional
+        The caller's own.
+    policy : RetryPolicy, optional
+        For file systems that make requests again themselves.
 
     Raises
     ------
@@ -92,7 +102,7 @@ def build(protocol: str, url: str, options: Mapping[str, Any], given: Any = None
         wanted = for_adlfs(options) if protocol in _AZURE else dict(options)
         if protocol in BUCKETS:
             wanted.setdefault("use_listings_cache", False)  # a stale listing hides new versions
-        fs, root = _opened(protocol, url, wanted)
+        fs, root = _s3(url, wanted, policy) or _opened(protocol, url, wanted)
     is_remote = bool(getattr(fs, "async_impl", False))
     is_safe = is_remote or protocol in _THREAD_SAFE
     guard: AbstractContextManager[Any] = nullcontext() if is_safe else threading.RLock()
@@ -108,6 +118,16 @@ def _opened(protocol: str, url: str, options: Mapping[str, Any]) -> tuple[Any, s
     # gcsfs's own choice asks each bucket for its kind over gRPC, which no fork survives and only Google answers.
     fs = importlib.import_module("gcsfs.core").GCSFileSystem(**options)
     return fs, str(fs._strip_protocol(url))
+
+
+def _s3(url: str, options: dict[str, Any], policy: RetryPolicy | None) -> tuple[Any, str] | None:
+    """The file system and the path of a URL of S3; None for other URLs, and if the user registered another class."""
+    if policy is None or "::" in url or not url.startswith("s3://"):
+        return None
+    kind = importlib.import_module("lancecy.store.s3").RetryingS3
+    if not issubclass(kind, importlib.import_module("fsspec").get_filesystem_class("s3")):
+        return None
+    return kind(**kind._get_kwargs_from_urls(url), **options, policy=policy), kind._strip_protocol(url)
 
 
 def protocol_of(fs: Any) -> str:
@@ -255,20 +275,6 @@ def _moment(info: Mapping[str, Any]) -> datetime | None:
         if isinstance(value, int | float):
             return datetime.fromtimestamp(value, UTC)
     return None
-
-
-def error_code(error: BaseException | None) -> str:
-    """The error code of a server, from the error or its cause; "" if there is none."""
-    while error is not None:
-        response = getattr(error, "response", None)
-        if isinstance(response, Mapping):
-            return str(response.get("Error", {}).get("Code", ""))
-        statuses = (getattr(error, name, None) for name in _STATUS)
-        found = next((str(status) for status in statuses if isinstance(status, int)), "")
-        if found:
-            return found
-        error = error.__cause__
-    return ""
 
 
 def create(fs: Any, full: str, value: bytes) -> None:

@@ -30,9 +30,11 @@ import json
 import re
 from typing import Any
 
+from lancecy.errors import UnsupportedError
 from lancecy.store.azure import in_parts
 from lancecy.store.credentials import Options
 from lancecy.store.key_values.ddb_uri import data_uri
+from lancecy.store.retries import seconds
 from lancecy.store.uri import scheme_of
 
 __all__ = ["for_fsspec", "same_service"]
@@ -77,6 +79,13 @@ _NEEDLESS = frozenset({"allow_http", "virtual_hosted_style_request"})
 # For the key-value store of manifests.
 _OF_MANIFESTS = frozenset({"dynamodb_endpoint", "dynamodb_endpoint_url"})
 _FLAGS = frozenset({"anon", "emulator"})
+_PROVIDER = "credentials_provider"
+# Time-outs of S3: how long to wait for a connection, and for the next bytes of an answer.
+_TIMEOUTS = {
+    "connect_timeout": "connect_timeout",
+    "timeout": "read_timeout",
+    "request_timeout": "read_timeout",
+}
 _TRUE = frozenset({"true", "1", "yes", "on"})
 
 
@@ -96,6 +105,11 @@ def for_fsspec(scheme: str, options: Options) -> dict[str, Any]:
     """
     if scheme == "s3":
         return _for_s3(options)
+    if _PROVIDER in options:
+        raise UnsupportedError(
+            f"{_PROVIDER} is for s3://; give gs:// a token, and az:// a credential, that renews itself",
+            feature=_PROVIDER,
+        )
     if scheme == "gs":
         return _for_google(options)
     return _for_azure(options) if scheme in _ACCOUNTS else dict(options)
@@ -144,6 +158,9 @@ def _for_s3(options: Options) -> dict[str, Any]:
         elif bare in _REGION:
             client = {"region_name": found.pop(name), **(found.get("client_kwargs") or {})}
             found["client_kwargs"] = client
+        elif bare in _TIMEOUTS:
+            wait = {_TIMEOUTS[bare]: seconds(name, found.pop(name))}
+            found["config_kwargs"] = {**wait, **(found.get("config_kwargs") or {})}
     return found
 
 

@@ -267,11 +267,13 @@ Steps: TypeAlias = Generator[Request, Any, T]
 
 
 def again(request: Request, tries: int) -> Steps[Any]:
-    """The answer to a request that changes nothing, tried up to ``tries`` times."""
+    """The answer to a request that changes nothing, tried up to ``tries`` times, or as often as the store itself does."""
     for attempt in range(tries - 1):
         try:
             return (yield request)
-        except StoreError:
+        except StoreError as error:
+            if error.tries > 1:
+                raise
             yield Pause(attempt)
     return (yield request)
 

@@ -85,7 +85,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "pyspark": ("lancecy.spark",),
     "torch": ("lancecy.torch.needed", "lancecy.sampler.base"),
     "fsspec": ("lancecy.store.fsspec",),
-    "s3fs": (),
+    "s3fs": ("lancecy.store.s3",),
     "botocore": ("lancecy.store.key_values.dynamodb",),
     "sqlalchemy": ("lancecy.store.key_values.sql",),
     "psycopg": (),
@@ -125,6 +125,7 @@ BUILT_ON = {
     ("lancecy.spark.pushdown", "py4j"),
     ("lancecy.spark.pushdown", "pyspark"),
     ("lancecy.spark.source", "pyspark"),
+    ("lancecy.store.s3", "s3fs"),
     ("lancecy.torch.needed", "torch"),
     ("lancecy.cli.output", "rich"),
 }

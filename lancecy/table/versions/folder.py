@@ -127,6 +127,8 @@ class VersionFolder:
                     raise failure from None
             except StoreError as error:
                 failure = error
+                if error.tries > 1:
+                    break  # the store itself has tried for minutes, both times
             else:
                 return Outcome.UNKNOWN
             yield Pause(attempt)
