@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests start hundreds of processes that import this package; bytecode files save compiling it each time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo test check format protos bench compare chart compare-spark compare-write compare-changes compare-refs docs asan fuzz model writers old-releases hunt-nested hunt-filters hunt-dask hunt-spark wheel clean distclean
+.PHONY: help setup demo test check format protos bench compare chart compare-spark compare-write compare-changes compare-refs compare-remote docs asan fuzz model writers old-releases hunt-nested hunt-filters hunt-dask hunt-spark wheel clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -32,6 +32,7 @@ help:
 	@echo "make compare-write  measures writes of lancecy and pylance: the same rows, and many appends of one row"
 	@echo "make compare-changes  measures changes of a table by lancecy and pylance: deletes, updates, compaction, ..."
 	@echo "make compare-refs  measures branches, clones and tags by lancecy and pylance, of 1 and of 10,000 fragments"
+	@echo "make compare-remote  measures lancecy and pylance on an S3 server: time, requests and bytes, also with slow requests"
 	@echo "make model    tests many random histories of tables that lancecy and pylance change in turn"
 	@echo "make writers  ten minutes of processes that append, upsert, delete and compact one table at once"
 	@echo "make hunt-nested, hunt-filters, hunt-dask, hunt-spark  generated tests, many of each: nested tables exchanged"
@@ -142,6 +143,9 @@ compare-changes: $(BUILT)
 
 compare-refs: $(BUILT)
 	$(PY) bench/compare_refs.py $(ARGS)
+
+compare-remote: $(BUILT)
+	$(PY) bench/compare_remote.py $(ARGS)
 
 # asv stores a description of the machine in the home directory, hence its own HOME. Without a commit it stores no results.
 bench: $(BUILT)

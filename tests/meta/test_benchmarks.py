@@ -76,6 +76,18 @@ def test_comparison_finds_equal_answers(version: str, tmp_path: Path) -> None:
     assert "differs" not in done.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.interop
+@pytest.mark.s3
+def test_comparison_on_an_object_store_finds_equal_answers() -> None:
+    sizes = ["--rows", "20000", "--fragments", "3", "--many", "10", "--repeat", "1", "--delay", "0"]
+    done = run_tool("python", "bench/compare_remote.py", *sizes, "--markdown")
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith("| ")]
+    assert len(lines) == 2 + 14
+    assert "differ" not in done.stdout
+
+
 def test_asv_measures_this_repository() -> None:
     settings = json.loads((BENCH / "asv.conf.json").read_text())
     assert settings["repo"] == ".."
