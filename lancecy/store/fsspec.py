@@ -13,6 +13,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, BinaryIO, NoReturn, TypeVar, cast
 
 import numpy as np
@@ -33,6 +34,8 @@ __all__ = ["FsspecStore", "open_fsspec"]
 T = TypeVar("T")
 
 _NO_SUCH_RANGE = frozenset({"InvalidRange", "416"})
+# Larger objects are written in parts by the file system.
+_ONE_PUT = 32 << 20
 
 
 class _Locks:
@@ -158,10 +161,15 @@ class FsspecStore:
             if start > size:
                 raise too_short(path, self.uri, start, None, size)
             return self.get_many(path, [start], [size])[0]
-        # Otherwise s3fs asks for the size first, to decide whether to fetch in parts.
-        limits = {"max_concurrency": 1} if self._protocol == "s3" else {}
-        data = self._call("read", path, lambda fs, full: fs.cat_file(full, **limits))
-        return np.frombuffer(data, dtype=np.uint8)
+        direct = self._open().direct
+
+        def read(fs: Any, full: str) -> Any:
+            found = None if direct is None else direct.whole(full)
+            # Otherwise s3fs asks for the size first, to decide whether to fetch in parts.
+            limits = {"max_concurrency": 1} if self._protocol == "s3" else {}
+            return fs.cat_file(full, **limits) if found is None else found
+
+        return np.frombuffer(self._call("read", path, read), dtype=np.uint8)
 
     def get_start(self, path: str, most: int) -> Memory:
         check_path(path)
@@ -203,7 +211,13 @@ class FsspecStore:
         if mode is PutMode.CREATE:
             self._create(path, value)
         else:
-            self._write(path, lambda fs, full: fs.pipe_file(full, value))
+            direct = self._open().direct
+
+            def write(fs: Any, full: str) -> None:
+                if direct is None or len(value) > _ONE_PUT or not direct.put(full, value):
+                    fs.pipe_file(full, value)
+
+            self._write(path, write)
         return ObjectMeta(path, len(value))
 
     def put_stream(self, path: str) -> BinaryIO:
@@ -339,7 +353,12 @@ class FsspecStore:
         if not parts.can_create(self._protocol, self._open().fs):
             raise self._unsupported("put without replacing")
         with _Locks.create if self._protocol == "memory" else nullcontext():
-            self._call("write", path, lambda fs, full: parts.create(fs, full, value))
+            self._call("write", path, lambda fs, full: self._created(fs, full, value))
+
+    def _created(self, fs: Any, full: str, value: bytes) -> None:
+        direct = self._open().direct
+        if direct is None or len(value) > _ONE_PUT or not direct.put(full, value, create=True):
+            parts.create(fs, full, value)
 
     def _ranges(self, path: str, pairs: Sequence[tuple[int, int]]) -> Sequence[Any]:
         """An answer or an error for each range; those that failed or are short are asked for again."""
@@ -366,7 +385,13 @@ class FsspecStore:
         def singly(fs: Any, full: str) -> Sequence[Any]:
             return [fs.cat_file(full, start=start, end=stop) for start, stop in pairs]
 
-        at_once = self._open().traits.batches and len(pairs) > 1
+        built = self._open()
+        direct = built.direct
+        if direct is not None:
+            found = self._call("read", path, lambda _, full: direct.ranges(full, pairs), starts[0])
+            if found is not None:
+                return found
+        at_once = (built.traits.batches or direct is not None) and len(pairs) > 1
         answers: Sequence[Any] = self._call("read", path, together if at_once else singly, starts[0])
         return answers
 
@@ -382,20 +407,37 @@ class FsspecStore:
         return np.frombuffer(answer, dtype=np.uint8)
 
     def _list(self, folder: str, after: str) -> Iterator[ObjectMeta]:
+        built = self._open()
+        root = built.root.lstrip("/")
+        inside = f"{folder}/" if folder else ""
+        by_page = parts.lists_pages(built.fs, root)
+        for found in self._pages(folder, after) if by_page else self._found(folder):
+            for path, info in sorted((_relative(name, root), info) for name, info in found.items()):
+                # Object stores allow any key; no other method here accepts such a name.
+                is_asked = path.startswith(inside) and path > after and info.get("type") == "file"
+                if is_asked and is_safe_path(path):
+                    # Pages of web servers have names only.
+                    known = isinstance(info.get("size"), int)
+                    yield parts.metadata(path, info, self.uri, self._place) if known else self.head(path)
+
+    def _pages(self, folder: str, after: str) -> Iterator[dict[str, Any]]:
+        built = self._open()
+        last = f"{built.root}/{after}" if after else ""
+        token: str | None = None
+        while True:
+            ask = partial(parts.page, after=last, token=token)
+            found, token = self._call("list", folder, ask)
+            yield found
+            if token is None:
+                return
+
+    def _found(self, folder: str) -> Iterator[dict[str, Any]]:
+        """All objects below a folder at once; nothing if it is missing."""
         try:
-            found = self._call("list", folder, parts.find)
+            yield self._call("list", folder, parts.find)
         except LookupError:
             if self._protocol in parts.BUCKETS:
                 raise  # a missing folder gives an empty answer, so the bucket is missing
-            return
-        root = self._open().root.lstrip("/")
-        inside = f"{folder}/" if folder else ""
-        for path, info in sorted((_relative(name, root), info) for name, info in found.items()):
-            # Object stores allow any key; no other method here accepts such a name.
-            if path.startswith(inside) and path > after and info.get("type") == "file" and is_safe_path(path):
-                # Pages of web servers have names only.
-                known = isinstance(info.get("size"), int)
-                yield parts.metadata(path, info, self.uri, self._place) if known else self.head(path)
 
     def _unsupported(self, what: str) -> UnsupportedError:
         return UnsupportedError(f"{self.uri} cannot {what} atomically", feature=f"{what} on {self._protocol}")

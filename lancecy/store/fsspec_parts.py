@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from lancecy.errors import StoreError
 from lancecy.store.azure import for_adlfs
 from lancecy.store.base import ObjectMeta, StoreTraits
+from lancecy.store.direct import Direct, direct_requests
 from lancecy.store.retries import RetryPolicy, error_code
 from lancecy.store.upload import Upload
 
@@ -30,7 +31,9 @@ __all__ = [
     "create",
     "error_code",
     "find",
+    "lists_pages",
     "metadata",
+    "page",
     "protocol_of",
     "remove",
     "storage_options_of",
@@ -54,6 +57,8 @@ _ASK_AGAIN = frozenset({"ConditionalRequestConflict", "409"})
 _TRIES = 6
 _ZONAL = "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"
 _AZURE = frozenset({"abfs", "abfss", "az"})
+# Ending of the names of S3's directory buckets, which list in no order.
+_DIRECTORY_BUCKET = "--x-s3"
 
 
 class Built(NamedTuple):
@@ -68,6 +73,8 @@ class Built(NamedTuple):
     guard : context manager
         Held during a call; does nothing if calls may run concurrently.
     traits : StoreTraits
+    direct : Direct or None
+        Makes single requests faster than ``fs``, where it can.
     """
 
     process: int
@@ -75,6 +82,7 @@ class Built(NamedTuple):
     root: str
     guard: AbstractContextManager[Any]
     traits: StoreTraits
+    direct: Direct | None = None
 
 
 def build(
@@ -96,6 +104,7 @@ def build(
     Exception
         Whatever the file system's library raises.
     """
+    wanted: dict[str, Any] = {}
     if given is not None:
         fs, root = usable_here(given), url
     else:
@@ -107,7 +116,10 @@ def build(
     is_safe = is_remote or protocol in _THREAD_SAFE
     guard: AbstractContextManager[Any] = nullcontext() if is_safe else threading.RLock()
     traits = replace(_REMOTE if is_remote else _SERIAL, create_is_atomic=can_create(protocol, fs))
-    return Built(os.getpid(), fs, root.rstrip("/"), guard, traits)
+    direct = direct_requests(fs, root, wanted) if protocol == "s3" and given is None else None
+    if direct is not None:
+        traits = replace(traits, batches=False)  # its requests run in the threads of the caller
+    return Built(os.getpid(), fs, root.rstrip("/"), guard, traits, direct)
 
 
 def _opened(protocol: str, url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
@@ -247,6 +259,51 @@ def storage_options_of(fs: Any) -> dict[str, Any]:
     return {
         name: storage_options_of(value) if _is_file_system(value) else value for name, value in named.items()
     }
+
+
+def lists_pages(fs: Any, root: str) -> bool:
+    """Whether :func:`page` can list a folder: general buckets of S3, which give names in order."""
+    return (
+        hasattr(fs, "call_s3")
+        and not getattr(fs, "version_aware", False)
+        and not root.partition("/")[0].endswith(_DIRECTORY_BUCKET)
+    )
+
+
+def page(fs: Any, folder: str, after: str, token: str | None) -> tuple[dict[str, dict[str, Any]], str | None]:
+    """The objects of one page of a listing, in name order, and the token of the next page.
+
+    ``find`` of s3fs reads all pages before the first is used, and asks twice more about an empty folder.
+
+    Parameters
+    ----------
+    fs : s3fs.S3FileSystem
+    folder : str
+        As the file system names it.
+    after : str
+        Only greater names; "" for all.
+    token : str or None
+        From the page before; None for the first page.
+
+    Returns
+    -------
+    found : dict
+        Information by name, as from ``find``.
+    token : str or None
+        None after the last page.
+    """
+    bucket, key, _ = fs.split_path(folder)
+    asked = {"Bucket": bucket, "Prefix": f"{key}/" if key else "", **fs.req_kw}
+    if after:
+        asked["StartAfter"] = fs.split_path(after)[1]
+    if token is not None:
+        asked["ContinuationToken"] = token
+    answer = fs.call_s3("list_objects_v2", **asked)
+    found = {
+        f"{bucket}/{one['Key']}": {**one, "size": one["Size"], "type": "file"}
+        for one in answer.get("Contents", ())
+    }
+    return found, answer["NextContinuationToken"] if answer.get("IsTruncated") else None
 
 
 def metadata(path: str, info: Mapping[str, Any], store: str, place: str) -> ObjectMeta:

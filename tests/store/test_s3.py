@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import logging
+import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -17,10 +18,13 @@ from lancecy.store.fsspec import FsspecStore
 from lancecy.store.reads import Ranges, SourceFile
 from lancecy.store.uri import open_store
 from lancecy.store.wrap import CountingStore
+from tests.helpers.counting_proxy import start_proxy
 from tests.helpers.s3 import SECRET, S3Server
 
 pytestmark = pytest.mark.s3
 
+# An option that only s3fs knows.
+LEFT_TO_S3FS = {"config_kwargs": {"user_agent": "s3fs"}}
 DATA = np.random.default_rng(3).integers(0, 256, 3 << 20, dtype=np.uint8).tobytes()
 
 
@@ -44,12 +48,86 @@ def test_fetch_merges_and_batches(store: FsspecStore) -> None:
     assert counted.count("get_many") == 16
 
 
-def test_whole_object_is_one_request(store: FsspecStore, caplog: pytest.LogCaptureFixture) -> None:
-    store.put("a", b"manifest")
-    with caplog.at_level(logging.DEBUG, "s3fs"):
+@pytest.mark.parametrize("more", [{}, LEFT_TO_S3FS], ids=["direct", "s3fs"])
+def test_whole_object_is_one_request(s3_server: S3Server, more: dict[str, object]) -> None:
+    with start_proxy(s3_server.endpoint) as proxy:
+        options = {**replace(s3_server, endpoint=proxy.endpoint).storage_options, **more}
+        store = FsspecStore(f"{s3_server.make_bucket('particular')}/whole", options)
+        store.put("a", b"manifest")
         assert store.get("a").tobytes() == b"manifest"
-    calls = [record.getMessage() for record in caplog.records if "CALL" in record.getMessage()]
-    assert [("get_object" in call) for call in calls] == [True]
+        assert list(store.list("empty")) == []
+        lines = proxy.traffic().lines
+    assert [line.partition("&")[0] for line in lines] == [
+        "PUT /particular/whole/a",
+        "GET /particular/whole/a",
+        "GET /particular?list-type=2",
+    ]
+
+
+def test_what_the_direct_requests_cannot_tell_is_left_to_s3fs(s3_server: S3Server) -> None:
+    uri = f"{s3_server.make_bucket('particular')}/left"
+    direct, left = (FsspecStore(uri, {**s3_server.storage_options, **more}) for more in ({}, LEFT_TO_S3FS))
+    direct.put("a", b"0123456789")
+    for store in (direct, left):
+        assert [bytes(part) for part in store.get_many("a", [0, 8, 2], [1, 10, 4])] == [b"0", b"89", b"23"]
+        with pytest.raises(TruncatedError, match="'a'"):
+            store.get("a", 5, 11)
+        with pytest.raises(DatasetNotFoundError):
+            store.get("b", 5, 11)
+        with pytest.raises(ExistsError):
+            store.put("a", b"other", PutMode.CREATE)
+        assert bytes(store.get("a")) == b"0123456789"
+
+
+def test_many_failures_leave_the_rest_to_s3fs(s3_server: S3Server) -> None:
+    with start_proxy(s3_server.endpoint) as proxy:
+        options = replace(s3_server, endpoint=proxy.endpoint).storage_options
+        store = FsspecStore(f"{s3_server.make_bucket('particular')}/failures", options)
+        store.put("a", b"x")
+        counts = []
+        for _ in range(8):
+            proxy.traffic()
+            with pytest.raises(TruncatedError):
+                store.get("a", 5, 11)
+            counts.append(proxy.traffic().requests)
+    assert counts[0] > counts[-1]
+
+
+def test_forked_child_uses_what_survives(store: FsspecStore) -> None:
+    store.put("a", b"before")
+    child = os.fork()
+    if not child:
+        status = 1
+        with suppress(BaseException):
+            store.put("a", b"child")
+            status = 0 if bytes(store.get("a")) == b"child" else 2
+        os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert bytes(store.get("a")) == b"child"
+
+
+def test_login_of_the_environment(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    store = FsspecStore(
+        f"{s3_server.make_bucket('particular')}/environment",
+        {"client_kwargs": {"endpoint_url": s3_server.endpoint, "region_name": "us-east-1"}},
+    )
+    store.put("a", b"x")
+    assert bytes(store.get("a")) == b"x"
+    assert store._open().direct is not None
+
+
+def test_pages_of_a_listing(store: FsspecStore, s3_server: S3Server) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda index: store.put(f"v/{index:04}", b"x"), range(1005)))
+    names = [f"v/{index:04}" for index in range(1005)]
+    assert [meta.path for meta in store.list("v")] == names
+    assert [meta.path for meta in store.list("v", start_after="v/0997")] == names[998:]
+    with start_proxy(s3_server.endpoint) as proxy:
+        options = replace(s3_server, endpoint=proxy.endpoint).storage_options
+        assert next(iter(FsspecStore(store.uri, options).list("v"))).path == "v/0000"
+        assert proxy.traffic().requests == 1
 
 
 def test_options_may_have_the_names_that_pylance_knows(s3_server: S3Server) -> None:

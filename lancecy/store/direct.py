@@ -1,0 +1,211 @@
+"""Requests to S3 through obstore, past the layers of s3fs, which take most of a small request's time.
+
+Only what is certain is done here: reads of ranges, and puts. For everything else, and whenever a request fails in a way
+that is not certain, s3fs is asked, so that retries and errors are s3fs's. A login is asked of s3fs too, each time it
+may have expired. Options that obstore may understand in another way leave all to s3fs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+from weakref import WeakKeyDictionary
+
+__all__ = ["Direct", "direct_requests"]
+
+# Options that mean the same to both, or nothing to single requests.
+_OPTIONS = frozenset(
+    {"key", "secret", "token", "anon", "endpoint_url", "client_kwargs", "use_listings_cache"}
+)
+_CLIENT_OPTIONS = frozenset({"endpoint_url", "region_name"})
+# Settings of botocore that change what is asked, or whom.
+_SETTINGS = ("AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT")
+_TIMEOUT = timedelta(seconds=30)
+_LOGIN_VALID = timedelta(minutes=2)
+# After so many failures in a row, such as of a wrong region, every request would be made twice.
+_FAILURES = 4
+
+
+# Of each file system, with connections that all stores in its buckets share.
+_KNOWN: WeakKeyDictionary[Any, dict[str, Direct | None]] = WeakKeyDictionary()
+
+
+class _Process:
+    # The threads of obstore do not survive a fork, and it refuses to start new ones.
+    used = False
+    is_forked = False
+
+
+def _after_fork() -> None:
+    _Process.is_forked = _Process.used
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class Direct:
+    """Requests to the objects of one bucket.
+
+    Methods return None if s3fs has to be asked. Safe to share between threads.
+
+    Parameters
+    ----------
+    store : obstore.store.S3Store
+    bucket : str
+    """
+
+    def __init__(self, store: Any, bucket: str) -> None:
+        self._store = store
+        self._inside = f"{bucket}/"
+        self._failures = 0
+        self._library = import_module("obstore")
+
+    def ranges(self, name: str, pairs: Sequence[tuple[int, int]]) -> list[Any] | None:
+        """Buffers with ranges of an object.
+
+        Parameters
+        ----------
+        name : str
+            Bucket and key.
+        pairs : sequence of (start, stop)
+            None empty.
+
+        Raises
+        ------
+        FileNotFoundError
+        """
+        if len(pairs) == 1:
+            ((start, stop),) = pairs
+            read = self._library.get_range
+            answer = self._ask(name, lambda key: read(self._store, key, start=start, end=stop))
+            return None if answer is None else [answer]
+        starts, stops = [start for start, _ in pairs], [stop for _, stop in pairs]
+        many = self._library.get_ranges
+        found: list[Any] | None = self._ask(
+            name, lambda key: many(self._store, key, starts=starts, ends=stops, coalesce=0)
+        )
+        return found
+
+    def whole(self, name: str) -> Any:
+        """A buffer with a whole object.
+
+        Raises
+        ------
+        FileNotFoundError
+        """
+        return self._ask(name, lambda key: self._library.get(self._store, key).bytes())
+
+    def put(self, name: str, value: bytes, *, create: bool = False) -> bool:
+        """Write an object in one request; False if s3fs has to write it.
+
+        Parameters
+        ----------
+        name : str
+        value : bytes
+        create : bool
+            Only if there is no such object.
+
+        Raises
+        ------
+        FileExistsError
+        """
+        mode = "create" if create else "overwrite"
+
+        def write(key: str) -> bool:
+            self._library.put(self._store, key, value, mode=mode, use_multipart=False)
+            return True
+
+        return bool(self._ask(name, write))
+
+    def _ask(self, name: str, request: Callable[[str], Any]) -> Any:
+        if self._failures >= _FAILURES or _Process.is_forked:
+            return None
+        _Process.used = True
+        try:
+            answer = request(name.removeprefix(self._inside))
+        except Exception as error:  # noqa: BLE001 - s3fs is asked, and tells what is wrong
+            kind = type(error).__name__
+            if kind == "NotFoundError":
+                raise FileNotFoundError(name) from None
+            # Only this status says that the object is there: two writers at once may both be refused.
+            if kind == "AlreadyExistsError" and "412" in str(error):
+                raise FileExistsError(name) from None
+            self._failures += 1
+            return None
+        self._failures = 0
+        return answer
+
+
+def direct_requests(fs: Any, root: str, options: Mapping[str, Any]) -> Direct | None:
+    """Requests to the bucket of a folder, None if they have to be left to s3fs.
+
+    Parameters
+    ----------
+    fs : s3fs.S3FileSystem
+    root : str
+        Bucket and key of the folder.
+    options : mapping
+        What ``fs`` was made with.
+    """
+    client = options.get("client_kwargs") or {}
+    is_known = _OPTIONS.issuperset(options) and _CLIENT_OPTIONS.issuperset(client)
+    if not is_known or _Process.is_forked or any(map(os.environ.get, _SETTINGS)):
+        return None
+    bucket = root.partition("/")[0]
+    if find_spec("obstore") is None or not _is_plain(bucket):
+        return None
+    known = _KNOWN.setdefault(fs, {})
+    if bucket not in known:
+        try:
+            known[bucket] = Direct(_store(fs, bucket, options), bucket)
+        except Exception:  # noqa: BLE001 - a bad endpoint is reported by s3fs
+            known[bucket] = None
+    return known[bucket]
+
+
+def _is_plain(bucket: str) -> bool:
+    """Whether a name is that of a general bucket: no access point, directory bucket or name with dots."""
+    return bucket.replace("-", "").isalnum() and not bucket.endswith("--x-s3")
+
+
+def _store(fs: Any, bucket: str, options: Mapping[str, Any]) -> Any:
+    sync = import_module("fsspec.asyn").sync
+    sync(fs.loop, fs.set_session)
+    known = fs.s3.meta
+    region, endpoint = known.region_name, str(known.endpoint_url)
+    config: dict[str, Any] = {"region": region, "endpoint": endpoint, "virtual_hosted_style_request": False}
+    if region in (None, "aws-global"):
+        raise ValueError("the region of the bucket is not known")
+    if fs.anon:
+        config["skip_signature"] = True
+
+    def login() -> dict[str, Any]:
+        if fs.key and fs.secret:
+            given = {"access_key_id": fs.key, "secret_access_key": fs.secret}
+            return {**given, "token": fs.token, "expires_at": None}
+        found: dict[str, Any] = sync(fs.loop, _login, fs)
+        return found
+
+    return import_module("obstore.store").S3Store(
+        bucket,
+        config=config,
+        client_options={"allow_http": endpoint.startswith("http://"), "timeout": _TIMEOUT},
+        retry_config={"max_retries": 0, "retry_timeout": _TIMEOUT},
+        # Without one, variables of the environment would be mixed with a login that was given.
+        credential_provider=None if fs.anon else login,
+    )
+
+
+async def _login(fs: Any) -> dict[str, Any]:
+    """The login that s3fs has found, for a short time."""
+    login = await (await fs.session.get_credentials()).get_frozen_credentials()
+    return {
+        "access_key_id": login.access_key,
+        "secret_access_key": login.secret_key,
+        "token": login.token,
+        "expires_at": datetime.now(UTC) + _LOGIN_VALID,
+    }
