@@ -59,6 +59,7 @@ from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath, DataFile, DeletionFile, Fragment
 from lancecy.table.refs.reference import Reference
 from lancecy.table.snapshot import Snapshot, committed_snapshot, load_reference, load_snapshot
+from lancecy.table.versions import ManifestLocation
 from lancecy.table.versions.locate import list_versions
 from lancecy.write.metadata import FragmentMetadata
 
@@ -507,12 +508,17 @@ class Dataset(Scans, Changes, History, Branching, Clones):
         location = self.location.with_credentials(embedded)
         return Dataset(load_snapshot(location, self.version, session=self._session), self._scan_defaults)
 
-    def _move(self, version: int | None, bases: Iterable[BasePath] = ()) -> None:
+    def _move(
+        self,
+        version: int | None,
+        bases: Iterable[BasePath] = (),
+        written: tuple[ManifestLocation, bytes] | None = None,
+    ) -> None:
         location = self.location.allowing(map(canonical_base, bases))
         if version is None:
             self._snapshot = load_snapshot(location, session=self._session)
         else:
-            self._snapshot = committed_snapshot(location, version, self._session)
+            self._snapshot = committed_snapshot(location, version, self._session, written)
         self.__dict__.pop("_context", None)
 
     # -- scanning -------------------------------------------------------------

@@ -47,6 +47,7 @@ from lancecy.table.operations import Operation
 from lancecy.table.paths import DETACHED
 from lancecy.table.placement import check_new_place
 from lancecy.table.snapshot import Snapshot, committed_snapshot, load_snapshot, newest_snapshot
+from lancecy.table.versions import ManifestLocation
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.operations import BaseOperation, operation_of, view_of
 
@@ -175,7 +176,7 @@ def write_dataset(
         made: Dataset = _write_dask(data_obj, location, active, snapshot, written, commit_options, schema)
         return made
     committed, bases = write_table(data_obj, schema, location, active, snapshot, written, commit_options)
-    return opened_at(location, active, committed.version, bases)
+    return opened_at(location, active, committed.version, bases, committed.written)
 
 
 @writing
@@ -506,7 +507,7 @@ def commit(
         raise ValueError("a token finds a commit in the history, where a detached version never is")
     allowed = location.allowing(map(canonical_base, bases))
     committed = commit_operation(change, allowed, active, snapshot, request, read_version=read_version)
-    return opened_at(location, active, committed.version, bases)
+    return opened_at(location, active, committed.version, bases, committed.written)
 
 
 def _origin(
@@ -592,7 +593,11 @@ def _newest(
 
 
 def opened_at(
-    location: TableLocation, session: Session, version: int, bases: Sequence[BasePath] = ()
+    location: TableLocation,
+    session: Session,
+    version: int,
+    bases: Sequence[BasePath] = (),
+    written: tuple[ManifestLocation, bytes] | None = None,
 ) -> Dataset:
     """The table at a new version, allowed to read the bases that the write named.
 
@@ -602,6 +607,8 @@ def opened_at(
     session : Session
     version : int
     bases : sequence of BasePath
+    written : (ManifestLocation, bytes), optional
+        Its manifest file, if this process wrote it.
     """
     allowed = location.allowing(map(canonical_base, bases))
-    return Dataset(committed_snapshot(allowed, version, session))
+    return Dataset(committed_snapshot(allowed, version, session, written))

@@ -18,6 +18,7 @@ from lancecy.table.operations import Operation
 from lancecy.table.paths import DETACHED
 from lancecy.table.row_id_checks import check_fragment_ids, check_row_ids, row_id_faults
 from lancecy.table.snapshot import Snapshot, newest_snapshot
+from lancecy.table.versions import ManifestLocation
 
 if TYPE_CHECKING:
     from lancecy.scanning.context import ScanContext
@@ -42,8 +43,16 @@ class Change(ABC):
         """State shared by scans."""
 
     @abstractmethod
-    def _move(self, version: int | None, bases: Iterable[BasePath] = ()) -> None:
-        """Move to a version, None for the newest, and allow reads from ``bases``."""
+    def _move(
+        self,
+        version: int | None,
+        bases: Iterable[BasePath] = (),
+        written: tuple[ManifestLocation, bytes] | None = None,
+    ) -> None:
+        """Move to a version, None for the newest, and allow reads from ``bases``.
+
+        ``written`` is its manifest file, if this process wrote it.
+        """
 
     def _newest(self) -> Snapshot:
         """The newest version of the table, which may be this one."""
@@ -76,7 +85,7 @@ class Change(ABC):
         origin, options = origin or self._snapshot, options or CommitRequest()
         patient = replace(options, attempts=max(options.attempts, _RACES))
         committed = commit_operation(operation, origin.location, origin.session, origin, patient)
-        self._move(committed.version, bases)
+        self._move(committed.version, bases, committed.written)
 
     def _retried(self, attempt: Callable[[], T], retries: int, timeout: timedelta) -> T:
         """Run an attempt, and retry it from the newest version after a retryable conflict.

@@ -8,8 +8,10 @@ Facts: table sheet, sections 3.2, 4.3 and 7.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack
 
@@ -49,6 +51,9 @@ __all__ = ["Inserts", "removed_if_refused", "write_files", "write_table"]
 
 # Attempts of an append, each from a newer version.
 _RETRIES = 10
+# Seconds in which new files on an object store are taken to be there: asking for each costs a request, and only a cleanup
+# that is told to remove files of any age could have removed them.
+_FRESH_S = 10.0
 
 inserting = shared_options(InsertOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES)
 
@@ -168,7 +173,10 @@ def write_table(
     with _folders_removed_on_error(store, ("_transactions", "_versions") if snapshot is None else ()):
         check_create(store)
         files = plan.new_files(location, session, options)
+        started = time.monotonic()
         fragments = files.write(lasting(reader, data), report)
+        if not store.traits.is_mapped and time.monotonic() - started < _FRESH_S:
+            commit = replace(commit, check_files=False)
         allowed = location.allowing(map(canonical_base, plan.bases))
         with removed_if_refused(files):
             operation = plan.operation(options, fragments, is_new=snapshot is None)
@@ -197,6 +205,7 @@ def _committed(
             if fits is None or newest is None or not fits(newest):
                 raise
             snapshot = newest
+            commit = replace(commit, check_files=True)
     return commit_operation(operation, location, session, snapshot, commit)
 
 
@@ -290,7 +299,7 @@ class Inserts(Change):
         snapshot = self._target() if mode != "create" else self._snapshot
         location, session = self._snapshot.location, self._snapshot.session
         committed, bases = write_table(data, schema, location, session, snapshot, written, commit)
-        self._move(committed.version, bases)
+        self._move(committed.version, bases, committed.written)
 
     @inserting
     def append(self, data: Any, *, schema: pa.Schema | None = None, **options: Unpack[InsertOptions]) -> None:

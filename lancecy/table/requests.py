@@ -88,10 +88,13 @@ class Read:
     path : str
     most : int or None, bytes
         If the object is larger, its first ``most`` + 1 bytes.
+    identity : str
+        ``ObjectMeta.identity`` as it was just listed: bytes known to have it need not be read again. "" if unknown.
     """
 
     path: str
     most: int | None = None
+    identity: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
 
+import numpy as np
+
 from lancecy.errors import (
     DatasetNotFoundError,
     FormatError,
@@ -50,6 +52,7 @@ from lancecy.table.rows.row_ids import RowIdSequence, VersionSequence
 from lancecy.table.versions import ManifestLocation, VersionStore, locate, version_store
 from lancecy.table.versions.damage import with_remedy_for_missing
 from lancecy.table.versions.select import select_manifest
+from lancecy.table.wire import manifest as manifest_wire
 from lancecy.table.wire.indices import decode_index_section
 from lancecy.table.wire.row_ids import decode_row_ids, decode_versions
 
@@ -59,6 +62,7 @@ __all__ = [
     "committed_snapshot",
     "load_reference",
     "load_snapshot",
+    "manifest_bytes",
     "newest_snapshot",
 ]
 
@@ -405,6 +409,21 @@ def load_snapshot(
         flags.check_readable(manifest.reader_flags, manifest.writer_flags)
     except FormatError as error:
         raise error.within(store.uri)
+    if file.identity and not store.traits.is_mapped:
+        key = _manifest_key(store, file.path, file.identity)
+        session.cache.keep(key, memory, memory.size + 200)
+    return _snapshot(location, store, versions, file, manifest, memory, session)
+
+
+def _snapshot(
+    location: TableLocation,
+    store: Store,
+    versions: VersionStore,
+    file: ManifestLocation,
+    manifest: Manifest,
+    memory: Memory,
+    session: Session,
+) -> Snapshot:
     if location.storage_options:
         # Scan tasks carry no secrets; in this process they look the options up here.
         session.remember_options(location.uri, location.storage_options)
@@ -413,6 +432,26 @@ def load_snapshot(
     identity = f"{zlib.crc32(memory[-_IDENTITY_BYTES:].data):08x}"
     bases = Bases(store, location, manifest.bases, session)
     return Snapshot(store, manifest, bases, session, location, versions, file, identity)
+
+
+def _manifest_key(store: Store, path: str, identity: str) -> tuple[Hashable, ...]:
+    return ("manifest file", store.uri, path, identity)
+
+
+def manifest_bytes(session: Session, limits: Limits, store: Store, path: str, identity: str) -> Memory | None:
+    """The bytes of a manifest file that a session has read, None if it has not, or keeps them no more.
+
+    Parameters
+    ----------
+    session : Session
+    limits : Limits
+    store : Store
+    path : str
+    identity : str
+        ``ObjectMeta.identity`` of the file now.
+    """
+    found: Memory | None = session.with_limits(limits).cache.find(_manifest_key(store, path, identity))
+    return found
 
 
 def load_reference(
@@ -485,7 +524,12 @@ def newest_snapshot(location: TableLocation, session: Session) -> Snapshot | Non
         return None
 
 
-def committed_snapshot(location: TableLocation, version: int, session: Session) -> Snapshot:
+def committed_snapshot(
+    location: TableLocation,
+    version: int,
+    session: Session,
+    written: tuple[ManifestLocation, bytes] | None = None,
+) -> Snapshot:
     """The dataset at a version just committed, or at the newest one if a cleanup removed that version already.
 
     Parameters
@@ -493,12 +537,21 @@ def committed_snapshot(location: TableLocation, version: int, session: Session) 
     location : TableLocation
     version : int
     session : Session
+    written : (ManifestLocation, bytes), optional
+        The manifest file of the version, if this process wrote it: it is not read then.
 
     Raises
     ------
     LanceError
         As :func:`load_snapshot`.
     """
+    session = session.with_limits(location.limits)
+    store = location.open(session)
+    if written is not None and not store.traits.is_mapped:
+        file, data = written
+        memory = np.frombuffer(data, np.uint8)
+        manifest = manifest_wire.decode(memory, file.path, location.limits)
+        return _snapshot(location, store, version_store(store), file, manifest, memory, session)
     try:
         return load_snapshot(location, version, session=session)
     except NotFoundError:

@@ -221,20 +221,21 @@ _right_encode = manifest_wire.encode
 
 @variant
 def gaps_in_the_history_are_skipped() -> Iterator[None]:
-    def wrong(self: Any, seen: int, certain: int | None) -> Steps[Any]:
-        return (yield from self.versions.versions(seen))
+    def wrong(self: Any, listed: Any, seen: int, certain: int | None) -> Steps[Any]:
+        return [location for location in listed if location.version > seen]
+        yield
 
-    with _changed(history.History, "newer", wrong):
+    with _changed(history.History, "_complete", wrong):
         yield
 
 
 @variant
 def next_version_is_tried_without_looking() -> Iterator[None]:
-    def wrong(self: Any, seen: int, certain: int | None) -> Steps[Any]:
+    def wrong(self: Any, listed: Any, seen: int, certain: int | None) -> Steps[Any]:
         return [] if certain is None else [ManifestLocation.canonical(certain, self.naming)]
         yield
 
-    with _changed(history.History, "newer", wrong):
+    with _changed(history.History, "_complete", wrong):
         yield
 
 

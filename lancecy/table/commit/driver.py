@@ -43,6 +43,7 @@ from lancecy.table.requests import (
     Steps,
     StoreTime,
 )
+from lancecy.table.snapshot import manifest_bytes
 from lancecy.table.versions import VersionStore, version_store
 from lancecy.table.versions.damage import with_remedy
 from lancecy.table.wire.references import nanoseconds
@@ -269,6 +270,9 @@ class _Answers:
                     return store.get(path)
                 except DatasetNotFoundError as error:
                     raise missing_file(error, known, Fragment(fragment_id, deletion_file=file))
+            case Read(path, None, identity) if identity:
+                kept = manifest_bytes(self.session, self.location.limits, self.store, path, identity)
+                return self.store.get(path) if kept is None else kept
             case HeadFile(bases, file):
                 store, path = self._bases(bases).data(file)
                 return store.head(path)

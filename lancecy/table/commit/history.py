@@ -41,6 +41,14 @@ class History:
     limits: Limits
     tries: int
 
+    def since(
+        self, seen: int, certain: int | None
+    ) -> Steps[tuple[ManifestLocation | None, list[ManifestLocation]]]:
+        """A version as it is listed, None if it is not, and the versions above it as :meth:`newer` gives them."""
+        listed = yield from self.versions.versions(seen - 1, self.naming)
+        there = next((location for location in listed if location.version == seen), None)
+        return there, (yield from self._complete(listed, seen, certain))
+
     def newer(self, seen: int, certain: int | None) -> Steps[list[ManifestLocation]]:
         """Versions above ``seen``, oldest first.
 
@@ -58,7 +66,13 @@ class History:
             The naming scheme has changed.
         """
         listed = yield from self.versions.versions(seen, self.naming)
-        found = {location.version: location for location in listed}
+        return (yield from self._complete(listed, seen, certain))
+
+    def _complete(
+        self, listed: Sequence[ManifestLocation], seen: int, certain: int | None
+    ) -> Steps[list[ManifestLocation]]:
+        """The versions above ``seen`` of a listing, with the certain one."""
+        found = {location.version: location for location in listed if location.version > seen}
         if certain is not None and certain > seen and certain not in found:
             known = yield from self.versions.at(certain, self.naming)
             found |= {} if known is None else {certain: known}
@@ -91,7 +105,7 @@ class History:
         """
         for attempt in range(self.tries if insist else 1):
             try:
-                memory: Memory = yield from again(Read(location.path), self.tries)
+                memory: Memory = yield from again(Read(location.path, identity=location.identity), self.tries)
             except DatasetNotFoundError:
                 yield Pause(attempt)
             else:

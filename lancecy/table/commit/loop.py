@@ -148,7 +148,7 @@ class _Commit:
             self.outcome = yield from self._published(version, data)
             if self.outcome is Outcome.WON:
                 location = ManifestLocation.canonical(version, self.naming, len(data))
-                return Committed(location, attempt, self.config)
+                return Committed(location, attempt, self.config, data)
             if self.outcome is Outcome.LOST and self.versions.fails_at_once:
                 # On a disk the first and only try tells: the version is another writer's, who may remove it soon.
                 self.doubt = None
@@ -182,7 +182,7 @@ class _Commit:
             raise UnsupportedError(
                 f"{what} a version of its history, and no detached one", feature="detached versions"
             )
-        yield from self._read_origin(self.origin, is_old=False)
+        yield from self._read_origin(self.origin, None, is_old=False)
         for attempt in range(1, self.policy.attempts + 1):
             bits: int = yield RandomBits()
             version = bits | DETACHED
@@ -285,9 +285,11 @@ class _Commit:
                 first = yield from self.versions.at(self.doubt, self.naming)
             return None if first is None else (yield from self._created(first))
         for _ in range(_CATCH_UPS):
-            newer = yield from self.history.newer(self.seen, self.doubt)
             if self.base is None:
-                yield from self._read_origin(self.origin, bool(newer))
+                there, newer = yield from self.history.since(self.seen, self.doubt)
+                yield from self._read_origin(self.origin, there, is_old=bool(newer))
+            else:
+                newer = yield from self.history.newer(self.seen, self.doubt)
             mine = yield from self._pass(newer)
             # Others make more versions while several are read, so that every race would be lost.
             if mine is not None or len(newer) < 2:
@@ -336,9 +338,11 @@ class _Commit:
             kind="dataset",
         )
 
-    def _read_origin(self, origin: Origin, is_old: bool) -> Steps[None]:
+    def _read_origin(self, origin: Origin, listed: ManifestLocation | None, is_old: bool) -> Steps[None]:
         """Read the version the change was made from, and refuse one that differs from the opened version."""
-        stored = yield from self.history.at(origin.version)
+        stored = yield from (
+            self.history.at(origin.version) if listed is None else self.history.stored(listed)
+        )
         if stored is None:
             if is_old:
                 return  # a cleanup removed it; all later transactions exist

@@ -74,12 +74,20 @@ class Committed:
         Number of races, 1 if the first was won; 0 if the transaction was committed before.
     config : mapping of str to str
         Configuration of the version; empty if the transaction was committed before.
+    data : bytes or None
+        The manifest file, if this commit certainly wrote it.
     """
 
     location: ManifestLocation
     attempts: int
     config: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    data: bytes | None = field(default=None, compare=False, repr=False)
 
     @property
     def version(self) -> int:
         return self.location.version
+
+    @property
+    def written(self) -> tuple[ManifestLocation, bytes] | None:
+        """The manifest file and its bytes, if this commit certainly wrote it."""
+        return None if self.data is None else (self.location, self.data)

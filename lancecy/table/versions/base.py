@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from lancecy.store.base import ObjectMeta
@@ -26,12 +26,15 @@ class ManifestLocation:
     size : int, bytes
         0 if the store did not state it.
     naming : Naming
+    identity : str
+        ``ObjectMeta.identity`` of the file as it was listed; "" if it was not, or the store has none.
     """
 
     version: int
     path: str
     size: int
     naming: Naming
+    identity: str = field(default="", compare=False)
 
     @classmethod
     def canonical(cls, version: int, naming: Naming, size: int = 0) -> ManifestLocation:
