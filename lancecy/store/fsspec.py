@@ -26,6 +26,7 @@ from lancecy.store.failure import missing, raise_translated, too_short
 from lancecy.store.paths import check_path, check_prefix, is_safe_path
 from lancecy.store.ranges import check_range
 from lancecy.store.retries import EXPIRED, RetryPolicy, Tries, is_transient, split_policy
+from lancecy.store.s3_upload import S3Upload
 from lancecy.store.services import for_fsspec, same_service
 from lancecy.store.uri import install_hint, scheme_of, split_credentials
 
@@ -222,6 +223,9 @@ class FsspecStore:
 
     def put_stream(self, path: str) -> BinaryIO:
         check_path(path)
+        if hasattr(self._open().fs, "call_s3"):
+            ask, put = partial(self._call, "write", path), partial(self.put, path)
+            return cast(BinaryIO, S3Upload(path, self.uri, ask, put))
 
         def send(name: str) -> None:
             self._write(path, lambda fs, full: fs.put_file(name, full))

@@ -20,6 +20,7 @@ from typing import Any
 
 from aiobotocore.credentials import AioCredentials
 from botocore.credentials import ReadOnlyCredentials
+from fsspec.asyn import sync_wrapper
 from s3fs import S3FileSystem
 
 from lancecy.store.credentials import Options
@@ -133,6 +134,8 @@ class RetryingS3(S3FileSystem):  # type: ignore[misc]
                 self._parts[upload].discard(mine)
             elif method == "complete_multipart_upload":
                 self._parts.pop(upload, None)
+
+    call_s3 = sync_wrapper(_call_s3)
 
     async def _pipe_file(
         self,

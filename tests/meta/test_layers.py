@@ -89,7 +89,6 @@ HOMES: dict[str, tuple[str, ...]] = {
     "botocore": ("lancecy.store.key_values.dynamodb",),
     "sqlalchemy": ("lancecy.store.key_values.sql",),
     "psycopg": (),
-    "s3fs": (),
     "obstore": ("lancecy.store.direct",),
     "sqlglot": ("lancecy.expr.parsing.sql", "lancecy.expr.parsing.sql_dialect"),
     "pyroaring": ("lancecy.table.rows.roaring",),

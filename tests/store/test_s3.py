@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -203,6 +205,51 @@ def test_large_stream_is_uploaded_whole(store: FsspecStore) -> None:
             writer.write(DATA[start : start + (1 << 20)])
     assert store.head("big").size == len(DATA)
     assert store.get("big", 1_000_000, 1_000_100).tobytes() == DATA[1_000_000:1_000_100]
+
+
+LARGE = DATA * 8
+
+
+def _parts(server: S3Server, bucket: str) -> list[str]:
+    """Keys of the uploads that are neither completed nor aborted."""
+    with urllib.request.urlopen(f"{server.endpoint}/{bucket}?uploads", timeout=30) as answer:
+        return re.findall("<Key>(.*?)</Key>", answer.read().decode())
+
+
+def test_parts_are_sent_while_the_writer_is_open(s3_server: S3Server) -> None:
+    with start_proxy(s3_server.endpoint) as proxy:
+        options = replace(s3_server, endpoint=proxy.endpoint).storage_options
+        store = FsspecStore(f"{s3_server.make_bucket('in-parts')}/t", options)
+        with store.put_stream("big") as writer:
+            for start in range(0, len(LARGE), 1 << 20):
+                writer.write(LARGE[start : start + (1 << 20)])
+            assert any("uploads" in line for line in proxy.traffic().lines)
+        assert bytes(store.get("big")) == LARGE
+    assert _parts(s3_server, "in-parts") == []
+
+
+@pytest.mark.parametrize("size", [8 << 20, (8 << 20) + 1, 16 << 20, (16 << 20) + 1])
+def test_sizes_around_those_of_parts(store: FsspecStore, size: int) -> None:
+    with store.put_stream("edge") as writer:
+        writer.write(LARGE[:size])
+    assert store.head("edge").size == size
+    assert bytes(store.get("edge", size - 9)) == LARGE[size - 9 : size]
+
+
+def test_an_upload_that_fails_leaves_no_parts(s3_server: S3Server) -> None:
+    store = FsspecStore(f"{s3_server.make_bucket('no-parts')}/t", s3_server.storage_options)
+
+    def write() -> None:
+        with store.put_stream("big") as writer:
+            writer.write(LARGE)
+            assert _parts(s3_server, "no-parts") == ["t/big"]
+            raise ValueError("stopped")
+
+    with pytest.raises(ValueError, match="stopped"):
+        write()
+    assert _parts(s3_server, "no-parts") == []
+    with pytest.raises(DatasetNotFoundError):
+        store.head("big")
 
 
 def test_range_past_the_end_in_a_batch(store: FsspecStore) -> None:
