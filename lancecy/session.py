@@ -14,7 +14,7 @@ import itertools
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
@@ -24,7 +24,7 @@ from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.store.base import Store
 from lancecy.store.cache import ByteCache
 from lancecy.store.credentials import CredentialMemory, Options, freeze
-from lancecy.store.fetch import Job, RetainingFetch, fetch_round
+from lancecy.store.fetch import Block, FileKey, Job, RetainingFetch, fetch_round
 from lancecy.store.pools import Level, Pools
 from lancecy.store.reads import Ranges, Span
 from lancecy.store.uri import canonical_uri, open_store, split_credentials
@@ -242,19 +242,21 @@ class Session:
         """
         return fetch_round(requests, self._run_io)
 
-    def fetcher(self, limit: int = 256 << 20) -> RetainingFetch:
+    def fetcher(self, limit: int = 256 << 20, known: Mapping[FileKey, Block] | None = None) -> RetainingFetch:
         """A ``fetch`` for work of several rounds, which keeps what it fetched.
 
         Parameters
         ----------
         limit : int, bytes
             Limit on what is kept.
+        known : mapping, optional
+            Blocks that earlier work fetched.
 
         Returns
         -------
         RetainingFetch
         """
-        return RetainingFetch(self._run_io, limit)
+        return RetainingFetch(self._run_io, limit, known)
 
     def _run_io(self, jobs: Sequence[Job]) -> None:
         self._pools.map(Level.STORAGE, _call, jobs)

@@ -23,7 +23,7 @@ from lancecy.encodings.model.block import Block
 from lancecy.errors import LanceError
 from lancecy.file.v2.values import FieldRead, read_fields
 from lancecy.rows import RowSelection
-from lancecy.scanning.parts import Part, open_parts, physical_rows
+from lancecy.scanning.parts import Part, fetcher, open_parts, physical_rows
 from lancecy.schema import Field
 from lancecy.session import Session
 from lancecy.stats import ColumnStats, StatsTable
@@ -150,7 +150,7 @@ class FragmentFiles:
         if len(rows) == 0:
             return [null_array(f.arrow_type, 0) for f in fields]
         try:
-            return run(self._columns(fields, rows, tested or {}), session.fetcher())
+            return run(self._columns(fields, rows, tested or {}), fetcher(self.parts, session))
         except LanceError as error:
             raise self.snapshot.in_fragment(error, self.fragment)
 
@@ -251,7 +251,7 @@ class FragmentFiles:
             if held:
                 reads.append(part.reader.stats(held))
         try:
-            found = run(gather(reads), session.fetch)
+            found = run(gather(reads), fetcher(self.parts, session))
         except LanceError as error:
             raise self.snapshot.in_fragment(error, self.fragment)
         if missing and not found:
@@ -279,7 +279,8 @@ class FragmentFiles:
             return
         held = [(part, [h for f in unknown if (h := pruned(f, part.ids))]) for part in self.parts]
         try:
-            run(gather([part.reader.prepare(mine) for part, mine in held if mine]), session.fetch)
+            reads = [part.reader.prepare(mine) for part, mine in held if mine]
+            run(gather(reads), fetcher(self.parts, session))
         except LanceError as error:
             raise self.snapshot.in_fragment(error, self.fragment)
 
@@ -340,7 +341,8 @@ def read_together(
     if len(joint) < 2 * len(fields) or not fields:
         return [files.read(fields, rows, session) for files, rows in items]
     try:
-        blocks = iter(run(read_fields(joint), session.fetcher()))
+        parts = [part for files, _ in items for part in files.parts]
+        blocks = iter(run(read_fields(joint), fetcher(parts, session)))
         found = [[to_arrow(next(blocks), f) for f in fields] if mine else None for mine in reads]
     except LanceError:
         # Read one by one, so that the error names the place.

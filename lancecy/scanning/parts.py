@@ -7,18 +7,20 @@ proves it; without the magic, the store is asked. Some releases wrote wrong size
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lancecy.errors import FormatError, LanceError, LimitError, TruncatedError
 from lancecy.file.base import FileReader
 from lancecy.file.open import opening, reader_key
+from lancecy.file.tail import TAIL_BYTES
 from lancecy.session import Session
+from lancecy.store.fetch import Block, FileKey, RetainingFetch, file_key
 from lancecy.store.reads import SourceFile, gather, run
 from lancecy.table.manifest import Fragment
 from lancecy.table.snapshot import Snapshot
 
-__all__ = ["Part", "open_parts", "physical_rows"]
+__all__ = ["Part", "fetcher", "open_parts", "physical_rows"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,17 +101,43 @@ def _opened(
             if index in missing
         ]
         try:
-            opened = run(gather(openings), session.fetch)
+            fetch = session.fetcher()
+            opened = run(gather(openings), fetch)
         except FormatError as error:
             raise _with_missing_bytes(error, sources, fragment) from error
         for index, reader in zip(missing, opened, strict=True):
             readers[index] = reader
             session.cache.keep(keys[index], reader, reader.nbytes)
+            block = fetch.whole(sources[index])
+            if block is not None:
+                session.cache.keep(_bytes_key(sources[index]), block, block.arena.nbytes + 500)
     return tuple(
         Part(source, reader, reader.field_ids)
         for source, reader in zip(sources, readers, strict=True)
         if reader is not None
     )
+
+
+def _bytes_key(source: SourceFile) -> tuple[object, ...]:
+    return ("bytes of a file", source.key)
+
+
+def fetcher(parts: Iterable[Part], session: Session) -> RetainingFetch:
+    """A ``fetch`` for columns of files; small files that were read whole when they were opened cost no request.
+
+    Parameters
+    ----------
+    parts : iterable of Part
+    session : Session
+    """
+    known: dict[FileKey, Block] = {}
+    for part in parts:
+        source = part.source
+        if source.size <= TAIL_BYTES and not source.store.traits.is_mapped:
+            block = session.cache.find(_bytes_key(source))
+            if block is not None:
+                known[file_key(source)] = block
+    return session.fetcher(known=known)
 
 
 def _with_missing_bytes(error: FormatError, sources: Sequence[SourceFile], fragment: Fragment) -> FormatError:

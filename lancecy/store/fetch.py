@@ -11,7 +11,7 @@ those bytes costs no request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -165,12 +165,14 @@ class RetainingFetch:
         Runs jobs in parallel.
     limit : int, bytes
         Limit on what is kept; the least recently used files are evicted first.
+    known : mapping, optional
+        Blocks that earlier work fetched, by file.
     """
 
-    def __init__(self, run_all: RunAll, limit: int) -> None:
+    def __init__(self, run_all: RunAll, limit: int, known: Mapping[FileKey, Block] | None = None) -> None:
         self._run_all = run_all
         self._limit = limit
-        self._blocks: dict[FileKey, Block] = {}
+        self._blocks: dict[FileKey, Block] = dict(known or {})
         self._maps: dict[FileKey, Memory] = {}
 
     def __call__(self, requests: Sequence[Ranges]) -> list[Span]:
@@ -189,6 +191,12 @@ class RetainingFetch:
                 break
             kept -= self._blocks.pop(key).arena.size
         return spans
+
+    def whole(self, file: SourceFile) -> Block | None:
+        """The block that has all bytes of a file, None if there is none."""
+        block = self._blocks.get(file_key(file))
+        is_whole = block is not None and block.starts.size == 1 and block.arena.size == file.size
+        return block if is_whole else None
 
     @property
     def nbytes(self) -> int:

@@ -80,3 +80,16 @@ def test_a_table_that_was_created_again_is_noticed(options: dict[str, str], prox
     table._snapshot.store.put(f"_versions/{name}", theirs)
     with pytest.raises(lancecy.errors.ConflictError, match="created again"):
         table.update_config({"a": "b"})
+
+
+def test_small_files_cost_one_request_each(proxy: CountingProxy, options: dict[str, str]) -> None:
+    uri = f"s3://requests/{uuid.uuid4().hex}"
+    lancecy.write_dataset(ROWS, uri, storage_options=options, max_rows_per_file=10)
+    table = lancecy.dataset(uri, storage_options=options, session=lancecy.Session())
+    proxy.traffic()
+    assert table.take([5, 15, 95], columns=["id"])["id"].to_pylist() == [5, 15, 95]
+    assert proxy.traffic().requests == 3
+    assert table.to_table().num_rows == 100
+    assert proxy.traffic().requests == 7
+    assert table.to_table(filter="id % 2 = 0", columns=["s"]).num_rows == 50
+    assert proxy.traffic().requests == 0
