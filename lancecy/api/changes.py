@@ -11,6 +11,7 @@ from lancecy.changes.compact import Compactions
 from lancecy.changes.delete import Deletes
 from lancecy.changes.drop_columns import DropColumns
 from lancecy.changes.fast_forward import FastForwards
+from lancecy.changes.file_copies import FileCopies
 from lancecy.changes.insert import Inserts
 from lancecy.changes.merge_columns import MergeColumns
 from lancecy.changes.merge_insert import Merges
@@ -33,6 +34,7 @@ class Changes(
     FastForwards,
     MetadataUpdates,
     BaseUpdates,
+    FileCopies,
     Cleanups,
     Repairs,
     TransactionReads,

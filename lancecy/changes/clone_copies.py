@@ -22,6 +22,8 @@ Explain: TypeAlias = Callable[[FileCopy, LanceError], LanceError]
 # Files of one group are copied together, and the callback hears of the group. Few groups are in flight.
 _GROUP_FILES, _GROUP_BYTES = 16, 64 << 20
 _GROUPS = 4
+# Up to here each object is asked for, which costs a request; beyond, the folder is listed.
+_FEW = 64
 
 
 def copy_files(
@@ -71,10 +73,15 @@ def present_sizes(target: Store, files: Sequence[FileCopy]) -> dict[str, int]:
     """
     folders = sorted({file.target.partition("/")[0] for file in files if "/" in file.target})
     found = {meta.path: meta.size for folder in folders for meta in target.list(folder)}
-    for file in files:
-        if "/" not in file.target:
-            with suppress(DatasetNotFoundError):
-                found[file.target] = target.head(file.target).size
+    # Files of a base that is no root of a table are directly in its folder.
+    direct = {file.target for file in files if "/" not in file.target}
+    if len(direct) > _FEW:
+        with suppress(DatasetNotFoundError):
+            found |= {meta.path: meta.size for meta in target.list("") if meta.path in direct}
+        return found
+    for name in direct:
+        with suppress(DatasetNotFoundError):
+            found[name] = target.head(name).size
     return found
 
 

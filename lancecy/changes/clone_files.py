@@ -13,7 +13,16 @@ from lancecy.table.paths import DATA, DELETIONS, INDICES, check_relative, data_f
 from lancecy.table.snapshot import Snapshot
 from lancecy.table.wire.indices import describe_index
 
-__all__ = ["CloneFiles", "FileCopy", "clone_files", "explained"]
+__all__ = [
+    "CloneFiles",
+    "FileCopy",
+    "blob_fields",
+    "blobs_of",
+    "clone_files",
+    "explained",
+    "other_name",
+    "sized",
+]
 
 _NAMES = uuid.UUID("0f7a2c5e-5d0b-4d6e-9a51-7c1f0f2f8e11")
 _BLOB = ".blob"
@@ -84,8 +93,8 @@ def clone_files(snapshot: Snapshot) -> CloneFiles:
     names = _DataNames(snapshot)
     wanted = [*names.wanted(), *_deletions(snapshot), *_external(snapshot)]
     fetch = _is_slow(snapshot)
-    found = snapshot.session.map(lambda file: _sized(snapshot, file), wanted, blocking=fetch)
-    blobs = snapshot.session.map(_blobs_of, names.with_blobs(), blocking=fetch)
+    found = snapshot.session.map(lambda file: sized(snapshot, file), wanted, blocking=fetch)
+    blobs = snapshot.session.map(blobs_of, names.with_blobs(), blocking=fetch)
     parts = snapshot.session.map(lambda entry: _index(snapshot, entry), snapshot.indices(), blocking=fetch)
     beside = [file for group in (*blobs, *parts) for file in group]
     return CloneFiles(_distinct([*found, *beside]), names.renamed)
@@ -98,7 +107,7 @@ class _DataNames:
         self.renamed: dict[tuple[int | None, str], str] = {}
         self._files: dict[tuple[str, str], FileCopy] = {}
         self._with_blobs: list[FileCopy] = []
-        self._blob_ids = _blob_fields(snapshot)
+        self._blob_ids = blob_fields(snapshot)
         taken: set[str] = set()
         # The table's own files keep their names.
         for fragment, file in sorted(_data_files(snapshot), key=lambda pair: pair[1].base_id is not None):
@@ -117,7 +126,7 @@ class _DataNames:
         place = store.uri, path
         known = self._files.get(place)
         if known is None:
-            name = file.path if file.path not in taken else _other_name(store, path)
+            name = file.path if file.path not in taken else other_name(store, path)
             taken.add(name)
             known = self._files[place] = FileCopy(store, path, f"{DATA}/{name}", 0, fragment)
             if not self._blob_ids.isdisjoint(file.fields):
@@ -130,7 +139,7 @@ def _data_files(snapshot: Snapshot) -> Iterator[tuple[Fragment, DataFile]]:
     return ((fragment, file) for fragment in snapshot.fragments for file in fragment.files)
 
 
-def _blob_fields(snapshot: Snapshot) -> frozenset[int]:
+def blob_fields(snapshot: Snapshot) -> frozenset[int]:
     """Ids of the columns whose values may be in objects beside the data file."""
     return frozenset(
         part.id
@@ -141,12 +150,12 @@ def _blob_fields(snapshot: Snapshot) -> frozenset[int]:
     )
 
 
-def _other_name(store: Store, path: str) -> str:
+def other_name(store: Store, path: str) -> str:
     """A name for a data file whose own name is taken; the same one whenever it is asked for."""
     return data_file_name(uuid.uuid5(_NAMES, f"{store.uri}/{path}"))
 
 
-def _blobs_of(file: FileCopy) -> list[FileCopy]:
+def blobs_of(file: FileCopy) -> list[FileCopy]:
     """The objects beside a data file that hold its blobs; their folder has its name."""
     folder, target = file.path.removesuffix(".lance"), file.target.removesuffix(".lance")
     return [
@@ -185,10 +194,10 @@ def _index(snapshot: Snapshot, entry: IndexEntry) -> list[FileCopy]:
         ]
     paths = [check_relative(path, "path of an index file") for path, _ in named]
     wanted = [FileCopy(store, f"{folder}/{path}", f"{target}/{path}", 0) for path in paths]
-    return [_sized(snapshot, file) for file in wanted]
+    return [sized(snapshot, file) for file in wanted]
 
 
-def _sized(snapshot: Snapshot, file: FileCopy) -> FileCopy:
+def sized(snapshot: Snapshot, file: FileCopy) -> FileCopy:
     """The file with its size in the store: manifests may state wrong ones."""
     try:
         size = file.source.head(file.path).size
