@@ -27,6 +27,7 @@ from lancecy.store.credentials import CredentialMemory, Options, freeze
 from lancecy.store.fetch import Block, FileKey, Job, RetainingFetch, fetch_round
 from lancecy.store.pools import Level, Pools
 from lancecy.store.reads import Ranges, Span
+from lancecy.store.replicas import Outages
 from lancecy.store.uri import canonical_uri, open_store, split_credentials
 
 __all__ = ["RetainingFetch", "Session", "default"]
@@ -58,6 +59,8 @@ class Session:
         For immutable values, keyed by what they were made from.
     key : int
         Identifies the session within this process, for cache keys.
+    outages : Outages
+        Places that hold copies and did not answer lately.
 
     Notes
     -----
@@ -79,6 +82,7 @@ class Session:
         self.limits = limits
         self.cache = ByteCache(cache_bytes)
         self.key = next(_numbers)
+        self.outages = Outages()
         self._pools = Pools(threads)
         self._credentials = CredentialMemory()
         self._stores: OrderedDict[tuple[object, ...], Store] = OrderedDict()
@@ -108,6 +112,7 @@ class Session:
         if found is None:
             made = Session(limits, self.cache.limit, self._pools.wanted_threads)
             made._pools = self._pools
+            made.outages = self.outages
             made._credentials = self._credentials
             made._stores = self._stores
             made._siblings = self._siblings

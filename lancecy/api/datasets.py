@@ -30,6 +30,7 @@ from lancecy.changes.options import UNSUPPORTED_WRITES
 from lancecy.errors import with_short_tracebacks
 from lancecy.expr.build import Filter
 from lancecy.inspection import display
+from lancecy.inspection.bases import BaseStatus, base_statuses
 from lancecy.inspection.sizes import DatasetStats, Layout, layout
 from lancecy.inspection.verification import Verification, verify
 from lancecy.interop.delayed import block_bytes, delayed_tables
@@ -58,6 +59,7 @@ from lancecy.table.bases import canonical_base
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath, DataFile, DeletionFile, Fragment
 from lancecy.table.refs.reference import Reference
+from lancecy.table.replicas import Replicas, check_replicas
 from lancecy.table.snapshot import Snapshot, committed_snapshot, load_reference, load_snapshot
 from lancecy.table.versions import ManifestLocation
 from lancecy.table.versions.locate import list_versions
@@ -111,6 +113,7 @@ def dataset(
     recover: bool = False,
     default_scan_options: Mapping[str, Any] | None = None,
     commit_lock: CommitLock | None = None,
+    replicas: Replicas | None = None,
 ) -> Dataset:
     """Open a Lance dataset.
 
@@ -147,6 +150,10 @@ def dataset(
         As in pylance: takes the version that is about to be published and returns a context manager, under which its
         manifest is written. All writers of the table must give a lock that excludes the others. Raise
         ``CommitConflictError`` in it if another writer has the version: the commit is then tried again.
+    replicas : mapping of str to sequence of str, optional
+        Places with copies of the files of bases, such as ``{"us-east": ["s3://near/data", "s3://far/data"]}``: data and
+        deletion files are read from the first that answers, the base's own place last unless it is in the list. The
+        key is the name, id or path of a base, or the table's own URI. Those of the configuration otherwise.
 
     Returns
     -------
@@ -159,7 +166,8 @@ def dataset(
     DatasetNotFoundError
         There is no dataset at ``uri``.
     NotFoundError
-        No such version, tag or branch, or none as old as ``asof``; or the version of the tag was removed.
+        No such version, tag or branch, or none as old as ``asof``; or the version of the tag was removed. Or ``replicas``
+        names no base of the table.
     FormatError
         The metadata is damaged, exceeds the limits, or points to a forbidden place.
     UnsupportedError
@@ -182,16 +190,20 @@ def dataset(
         untrusted,
         allowed_bases,
         limits or active.limits,
+        replicas,
     )
-    return Dataset(load_snapshot(location, version, asof, active, recover), defaults)
+    snapshot = load_snapshot(location, version, asof, active, recover)
+    check_replicas(location.replicas, snapshot.bases.known_names)
+    return Dataset(snapshot, defaults)
 
 
 class TrustOptions(TypedDict, total=False):
-    """Options of trust in a table; :func:`dataset` describes each."""
+    """Options of trust in a table, and of the places it is read from; :func:`dataset` describes each."""
 
     untrusted: bool
     allowed_bases: Sequence[str] | None
     limits: Limits | None
+    replicas: Replicas | None
 
 
 class OpenOptions(TrustOptions, total=False):
@@ -788,6 +800,28 @@ class Dataset(Scans, Changes, History, Branching, Clones):
         return LanceFragment(self, found[0]) if found else None
 
     # -- inspection -----------------------------------------------------------
+
+    @checked_arguments()
+    def bases(self, *, check: bool = True) -> list[BaseStatus]:
+        """The table's own folder and its bases: files and bytes of this version, and whether they answer.
+
+        Parameters
+        ----------
+        check : bool
+            Look for some data files in each place, replicas included. False makes no request.
+
+        Returns
+        -------
+        list of BaseStatus
+            The table's own folder first. No place raises an error: ``health`` and ``error`` tell it.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> [(base.id, base.num_files, base.health) for base in lancecy.dataset("example.lance").bases()]
+        [(None, 4, 'ok')]
+        """
+        return base_statuses(self._snapshot, check=check)
 
     def summary(self) -> dict[str, Any]:
         """Version, rows, fragments, files, bases and similar facts as JSON-serializable values.

@@ -106,6 +106,15 @@ _allow_option = click.option(
 )
 
 
+_replica_option = click.option(
+    "--replica",
+    "replicas",
+    multiple=True,
+    metavar="BASE=PLACE",
+    help="A place with copies of the files of a base, the nearest first. May be repeated.",
+)
+
+
 _branch_option = click.option(
     "--branch", metavar="NAME", help="This branch of the table; main is the table without a branch."
 )
@@ -169,6 +178,7 @@ def table_options(function: F) -> F:
             "--untrusted", is_flag=True, help="Open a table from an untrusted source: see SECURITY.md."
         ),
         _allow_option,
+        _replica_option,
         _storage_option,
         _branch_option,
         click.option(
@@ -211,13 +221,14 @@ def opened(
     recover: bool = False,
     branch: str | None = None,
     tag: str | None = None,
+    replicas: tuple[str, ...] = (),
 ) -> Dataset:
     """Open the table of a command.
 
     Raises
     ------
     UsageError
-        A storage option has no ``=``, or two options name versions.
+        A storage option or a replica has no ``=``, or two options name versions.
     LanceError
         The table cannot be opened.
     """
@@ -229,7 +240,19 @@ def opened(
         untrusted=untrusted,
         allowed_bases=allowed_bases or None,
         recover=recover,
+        replicas=_replicas(replicas),
     )
+
+
+def _replicas(given: tuple[str, ...]) -> dict[str | None, list[str]]:
+    """Places by base; a pair without ``=`` is refused."""
+    found: dict[str | None, list[str]] = {}
+    for one in given:
+        base, equals, place = one.partition("=")
+        if not equals or not place:
+            raise UsageError(f"a replica is written BASE=PLACE, not {one!r}")
+        found.setdefault(base, []).append(place)
+    return found
 
 
 def _one_version(version: Reference, asof: str | None, branch: str | None, tag: str | None) -> Reference:

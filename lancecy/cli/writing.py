@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import Counter
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
@@ -346,13 +345,16 @@ def age(text: str) -> timedelta:
 
 @click.command()
 @place_options
-@click.argument("action", type=click.Choice(["list", "add", "relocate"]), default="list")
+@click.argument("action", type=click.Choice(["list", "add", "relocate", "copy"]), default="list")
 @click.argument("base", required=False)
 @click.argument("path", required=False)
 @click.option(
     "--dataset-root", is_flag=True, help="The new base is a table's folder: data files go to data/ below it."
 )
 @click.option("--force", is_flag=True, help="Relocate also to a place that lacks files of the base.")
+@click.option("--health", is_flag=True, help="List also whether each base and its replicas answer.")
+@filter_option
+@quiet_option
 @as_json
 def bases(
     uri: str,
@@ -363,24 +365,55 @@ def bases(
     path: str | None,
     dataset_root: bool,
     force: bool,
+    health: bool,
+    filter_: str | None,
+    quiet: bool,
     as_json: bool,
 ) -> None:
-    """List the base paths of the table at URI; `add NAME PATH` adds one, `relocate NAME PATH` changes its path."""
+    """List the base paths of the table at URI; `add NAME PATH` adds one, `relocate NAME PATH` changes its path.
+
+    `copy NAME` copies data files to a base and reads them from there: of the fragments with rows that pass the filter, or of all.
+    The name "" is the table's own folder.
+    """
     ds = opened(uri, None, storage_options, allowed_bases=allowed_bases)
     if action != "list":
-        if base is None or path is None:
-            raise UsageError(f"{action} takes NAME and PATH of the base")
-        if action == "add":
-            ds.add_bases([DatasetBasePath(path, name=base, is_dataset_root=dataset_root)])
-        else:
-            ds.relocate_base(base, path, force=force)
-    rows = _base_rows(ds)
+        _change_bases(ds, action, base, path, dataset_root, force, filter_, quiet or as_json)
+    rows = _base_rows(ds, health)
     if as_json:
         show_json(rows)
     else:
-        header = ("id", "name", "path", "files", "bytes")
-        cells = [[row[key] if row[key] is not None else "" for key in header] for row in rows]
+        header = ("id", "name", "path", "files", "bytes", *(("health", "error") if health else ()))
+        lines = [
+            line
+            for row in rows
+            for line in (row, *({"name": "replica", **r} for r in row.get("replicas", ())))
+        ]
+        cells = [["" if line.get(key) is None else line[key] for key in header] for line in lines]
         show_rows(header, cells, right=["id", "files", "bytes"], longest=500)
+
+
+def _change_bases(
+    ds: Dataset,
+    action: str,
+    base: str | None,
+    path: str | None,
+    dataset_root: bool,
+    force: bool,
+    condition: str | None,
+    quiet: bool,
+) -> None:
+    if action == "copy":
+        if base is None or path is not None:
+            raise UsageError("copy takes NAME of the base")
+        with bar(quiet) as progress:
+            ds.copy_files(filter=condition, base=base or None, progress=progress)
+        return
+    if base is None or path is None:
+        raise UsageError(f"{action} takes NAME and PATH of the base")
+    if action == "add":
+        ds.add_bases([DatasetBasePath(path, name=base, is_dataset_root=dataset_root)])
+    else:
+        ds.relocate_base(base, path, force=force)
 
 
 @click.command()
@@ -397,18 +430,22 @@ def repair(uri: str, storage_options: tuple[str, ...], allowed_bases: tuple[str,
     _show(ds, {**facts, "next_row_id": found.next_row_id, "set_aside": found.to_dict()["set_aside"]}, as_json)
 
 
-def _base_rows(ds: Dataset) -> list[dict[str, Any]]:
-    files = [file for fragment in ds.get_fragments() for file in fragment.data_files()]
-    counts = Counter(file.base_id for file in files)
-    sizes: Counter[int | None] = Counter()
-    for file in files:
-        sizes[file.base_id] += file.size or 0
-    places: list[tuple[int | None, str | None, str, bool]] = [(None, None, ds.uri, True)]
-    places += [(b.id, b.name, b.path, b.is_dataset_root) for b in ds.base_paths.values()]
-    return [
-        {"id": i, "name": name, "path": path, "is_dataset_root": root, "files": counts[i], "bytes": sizes[i]}
-        for i, name, path, root in places
-    ]
+def _base_rows(ds: Dataset, health: bool) -> list[dict[str, Any]]:
+    rows = []
+    for base in ds.bases(check=health):
+        row: dict[str, Any] = {
+            "id": base.id,
+            "name": base.name,
+            "path": base.path,
+            "is_dataset_root": base.is_dataset_root,
+            "files": base.num_files,
+            "bytes": base.num_bytes,
+        }
+        places = [asdict(place) for place in base.replicas]
+        if health:
+            row |= {"health": base.health, "seconds": base.seconds, "error": base.error, "replicas": places}
+        rows.append(row)
+    return rows
 
 
 def _is_terminal() -> bool:

@@ -62,7 +62,7 @@ def to_dask_array(
     blocksize : int or text such as "128MiB", or None
         Bytes of a chunk, if ``chunks`` is not given; chunks then end where fragments and pages do. None
         makes one chunk per fragment.
-    version, asof, storage_options, untrusted, allowed_bases, limits
+    version, asof, storage_options, untrusted, allowed_bases, limits, replicas
         As for :func:`lancecy.dataset`; not allowed with a Dataset, which has fixed them.
     embed_credentials : bool
         Put the secrets in ``storage_options`` into the graph.

@@ -59,7 +59,7 @@ def scan(
         Applied while reading, with page statistics; filters on the DataFrame are applied in addition.
     columns : list of names, mapping or None
         As for :meth:`lancecy.Dataset.scanner`.
-    version, asof, storage_options, untrusted, allowed_bases, limits
+    version, asof, storage_options, untrusted, allowed_bases, limits, replicas
         As for :func:`lancecy.dataset`; not allowed with a Dataset, which has fixed them.
     blocksize : int or text such as "128MiB", or None
         Bytes of the selected columns per partition: large fragments are split, small ones grouped.

@@ -49,7 +49,7 @@ def changes(
         fragment and version.
     embed_credentials : bool
         As for :func:`lancecy.scan`.
-    version, asof, storage_options, untrusted, allowed_bases, limits
+    version, asof, storage_options, untrusted, allowed_bases, limits, replicas
         As for :func:`lancecy.dataset`; not allowed with a Dataset, which has fixed them.
 
     Returns
@@ -93,7 +93,7 @@ def diff(
         As for :meth:`lancecy.Dataset.diff`, whose rows these are.
     blocksize, embed_credentials
         As for :func:`changes`.
-    version, asof, storage_options, untrusted, allowed_bases, limits
+    version, asof, storage_options, untrusted, allowed_bases, limits, replicas
         As for :func:`lancecy.dataset`; not allowed with a Dataset, which has fixed them.
 
     Returns

@@ -280,7 +280,7 @@ def read(
         Must be reachable from the executors under the same name.
     columns, filter
         As for :meth:`lancecy.Dataset.scanner`.
-    version, asof, storage_options, untrusted, allowed_bases, limits
+    version, asof, storage_options, untrusted, allowed_bases, limits, replicas
         As for :func:`lancecy.dataset`; not allowed with a Dataset, which has fixed them.
     blocksize : int, optional, bytes
         Target size of a partition; by default one partition per core, of 8 to 128 MiB.

@@ -52,6 +52,8 @@ class ReadOptions:
     with_row_id, with_row_address, truncate_nanoseconds, untrusted : bool
     allowed_bases : list of str or None
         From a JSON list, or comma-separated names.
+    replicas : dict or None
+        From a JSON object of lists.
     storage_options : dict
         From a JSON object.
     """
@@ -71,6 +73,7 @@ class ReadOptions:
     truncate_nanoseconds: bool = False
     untrusted: bool = False
     allowed_bases: Any = None
+    replicas: dict[str, Any] | None = None
     storage_options: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -288,6 +291,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "target_bases": _names,
     "initial_bases": _bases,
     "storage_options": _object,
+    "replicas": _object,
     "version": _version,
     **dict.fromkeys(("batch_size", "blocksize", "partitions"), _number),
     **dict.fromkeys(("max_rows_per_file", "max_bytes_per_file", "max_rows_per_group"), _number),

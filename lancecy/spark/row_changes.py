@@ -56,7 +56,7 @@ def changes(
         As for :meth:`lancecy.Dataset.changes`, whose rows and columns these are. ``_rowid`` is ``decimal(20, 0)``.
     blocksize : int, optional, bytes
         Bytes of the rows that a partition looks at, by default 128 MiB; it holds those that changed.
-    storage_options, truncate_nanoseconds, embed_credentials, check_workers, untrusted, allowed_bases, limits
+    storage_options, truncate_nanoseconds, embed_credentials, check_workers, untrusted, allowed_bases, limits, replicas
         As for :func:`lancecy.spark.read`.
 
     Raises
@@ -103,7 +103,7 @@ def diff(
         As for :meth:`lancecy.Dataset.diff`, whose rows these are. ``_rowid`` is ``decimal(20, 0)``.
     blocksize : int, optional, bytes
         As for :func:`changes`.
-    storage_options, truncate_nanoseconds, embed_credentials, check_workers, untrusted, allowed_bases, limits
+    storage_options, truncate_nanoseconds, embed_credentials, check_workers, untrusted, allowed_bases, limits, replicas
         As for :func:`lancecy.spark.read`.
 
     Raises

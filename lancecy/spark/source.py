@@ -304,6 +304,7 @@ def _opened(asked: ReadOptions) -> Dataset:
         asked.storage_options or None,
         untrusted=asked.untrusted,
         allowed_bases=asked.allowed_bases,
+        replicas=asked.replicas,
     )
 
 

@@ -16,6 +16,8 @@ The policy, checked before anything is opened:
   ``allowed_bases=[prefix, …]``, or storage options ``base_<id>.<key>``. So does every remote base of a local
   table: the environment's credentials are never used for a place that only a manifest names.
 - ``untrusted=True``: outside the root only ``allowed_bases`` are allowed.
+- Replicas: places that the user names are allowed. Those that a configuration names are under the same policy as bases, and
+  not used if it refuses them.
 - Storage options: those of the root, if the service or the scheme is the same, overridden by ``base_<id>.<key>``.
   If the latter contain a login, no login option of the root is used.
 
@@ -29,11 +31,19 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote
 
-from lancecy.errors import DatasetNotFoundError, FormatError, PathPolicyError, printable, warn
+from lancecy.errors import (
+    DatasetNotFoundError,
+    FormatError,
+    PathPolicyError,
+    UnsupportedError,
+    printable,
+    warn,
+)
 from lancecy.session import Session
 from lancecy.store.base import Store
-from lancecy.store.credentials import has_login, without_login
+from lancecy.store.credentials import freeze, has_login, without_login
 from lancecy.store.key_values.ddb_uri import SCHEME, data_uri
+from lancecy.store.replicas import Place, ReplicatedStore
 from lancecy.store.services import same_service
 from lancecy.store.uri import canonical_uri, scheme_of, split_credentials
 from lancecy.table import flags
@@ -76,6 +86,7 @@ class Bases:
         self._uris: dict[int, str] = {}
         self._settled: set[int | None] = {None}
         self._moved: dict[int, str] = {}
+        self._replicated: dict[int | None, Store] = {}
 
     def __repr__(self) -> str:
         return f"<Bases of {self._root.uri}: {sorted(self._bases.by_id)}>"
@@ -93,7 +104,10 @@ class Bases:
             No store for the base's scheme.
         """
         name = check_name(file.path, "name of a data file")
-        return self._file(file.base_id, DATA, name)
+        store, path = self._file(file.base_id, DATA, name)
+        if isinstance(store, ReplicatedStore) and file.size and not file.is_legacy:
+            store.expect(path, file.size)
+        return store, path
 
     def deletion(self, fragment_id: int, file: DeletionFile) -> tuple[Store, str]:
         """Store of a fragment's deletion file and its path there (raises as :meth:`data`)."""
@@ -183,6 +197,53 @@ class Bases:
         """Store of another table that this one names, and the prefix of its paths (raises as :meth:`data`)."""
         return self._named("a user", _canonical(uri, "place of a user"))
 
+    def replicas(self, base_id: int | None) -> list[str]:
+        """Canonical places that hold copies of the files of a base by the user, or else by the configuration, nearest first.
+
+        Parameters
+        ----------
+        base_id : int or None
+            None is the table's own folder.
+        """
+        names = self._names(base_id)
+        for named in (dict(self._location.replicas), self._bases.replicas):
+            for name in names:
+                if name in named:
+                    return [_canonical(place, "place of a replica") for place in named[name]]
+        return []
+
+    def replica(self, base_id: int | None, number: int, uri: str, kind: str) -> tuple[Place, str]:
+        """One of the replicas of a base, and the prefix there of its file names of one kind, as of :meth:`folder`.
+
+        Parameters
+        ----------
+        base_id : int or None
+        number : int
+            Position among :meth:`replicas`, from 1 on.
+        uri : str
+            Its place.
+        kind : str
+
+        Raises
+        ------
+        PathPolicyError, FormatError, UnsupportedError
+            As :meth:`data`.
+        """
+        own = self._location.replica_options(base_id, number)
+        if not any(uri in places for _, places in self._location.replicas):
+            self._check_granted(f"replica {number} of {self.described(base_id)}", uri, None, bool(own))
+        shared = self._shared_options(uri)
+        options = {**(without_login(shared) if has_login(own) else shared), **own}
+        is_root = base_id is None or self._bases.by_id[base_id].is_dataset_root
+        place = Place((uri, freeze(options)), self._location.open_other(self._session, uri, options))
+        return place, f"{kind}/" if is_root else ""
+
+    @property
+    def known_names(self) -> dict[str, int | None]:
+        """All names of bases in ``replicas``: names, ids, paths; "" and its URI for the table's own folder."""
+        numbers: list[int | None] = [*self._bases.by_id, None]
+        return {name: number for number in reversed(numbers) for name in self._names(number)}
+
     def described(self, base_id: int | None) -> str:
         """A base for messages: its id, name and path; the table's own folder for None."""
         base = None if base_id is None else self._bases.by_id.get(base_id)
@@ -199,9 +260,11 @@ class Bases:
     @property
     def is_mapped(self) -> bool:
         """Whether the root and all bases are memory-mapped, so that reading costs no request."""
-        if not self._root.traits.is_mapped:
+        if not self._root.traits.is_mapped or self.replicas(None):
             return False
         for base_id, base in self._bases.by_id.items():
+            if self.replicas(base_id):
+                return False
             try:
                 # Remote files are never mapped, so their stores need not be opened to know it.
                 if scheme_of(self._uri(base)) != "file" or not self._place(base_id)[0].traits.is_mapped:
@@ -214,7 +277,42 @@ class Bases:
         """Store of a file that should exist and its path there, also if it moved with the table."""
         self._settle(base_id, f"{kind}/{name}")
         store, folder = self.folder(base_id, kind)
-        return store, folder + name
+        if not (self._location.replicas or self._bases.replicas):
+            return store, folder + name
+        inner = "" if base_id is None else self._place_once(base_id)[1]
+        return self._nearest(base_id, store, inner), folder.removeprefix(inner) + name
+
+    def _nearest(self, base_id: int | None, store: Store, inner: str) -> Store:
+        """The store of a base over all places that hold its files."""
+        found = self._replicated.get(base_id)
+        if found is None:
+            found = self._replicated[base_id] = self._over_places(base_id, store, inner)
+        return found
+
+    def _over_places(self, base_id: int | None, store: Store, inner: str) -> Store:
+        if inner:  # the base is below the root, so its paths have that folder
+            uri = f"{self._root.uri}/{inner.rstrip('/')}"
+            store = self._location.open_other(self._session, uri, self._location.root_options)
+        recorded = Place((store.uri, base_id, self._location.uri), store)
+        places: list[Place] = []
+        for number, uri in enumerate(self.replicas(base_id), 1):
+            if uri == store.uri:
+                places.append(recorded)
+                continue
+            try:
+                places.append(self.replica(base_id, number, uri, DATA)[0])
+            except (PathPolicyError, UnsupportedError) as error:
+                warn(f"replica {number} of {self.described(base_id)} is not used: {error}")
+        if recorded not in places:
+            places.append(recorded)
+        return ReplicatedStore(store, places, self._session.outages) if len(places) > 1 else store
+
+    def _names(self, base_id: int | None) -> tuple[str, ...]:
+        """What a base is called in ``replicas``."""
+        if base_id is None:
+            return "", self._root.uri
+        base = self._bases.by_id[base_id]
+        return *(() if base.name is None else (base.name,)), str(base.id), base.path, spelling(base)
 
     def _settle(self, base_id: int | None, path: str) -> None:
         """Decide whether a base is in its recorded place or moved with the table, by one of its files."""

@@ -17,10 +17,12 @@ from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.credentials import freeze, redact
 from lancecy.store.uri import canonical_uri, split_credentials
+from lancecy.table.replicas import NamedReplicas, Replicas, named_replicas
 
 __all__ = ["TableLocation"]
 
 _OF_ONE_BASE = re.compile(r"base_(\d+)\.(.+)")
+_OF_ONE_REPLICA = re.compile(r"(?:base_(\d+)\.)?replica_(\d+)\.(.+)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +46,8 @@ class TableLocation:
         Limits on values that files state.
     embed_credentials : bool
         Whether a pickle contains the secrets.
+    replicas : tuple of (str, tuple of str)
+        Places that the user names for files of bases, by base.
 
     Examples
     --------
@@ -60,6 +64,7 @@ class TableLocation:
     allowed_bases: tuple[str, ...] = ()
     limits: Limits = field(default=DEFAULT_LIMITS, repr=False)
     embed_credentials: bool = field(default=False, repr=False)
+    replicas: NamedReplicas = ()
 
     @classmethod
     def of(
@@ -69,6 +74,7 @@ class TableLocation:
         untrusted: bool = False,
         allowed_bases: Iterable[str] | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        replicas: Replicas | None = None,
     ) -> TableLocation:
         """The location for a user's arguments.
 
@@ -76,22 +82,23 @@ class TableLocation:
         ----------
         uri : str
             Path or URI; its user and password become storage options.
-        storage_options, untrusted, allowed_bases, limits
+        storage_options, untrusted, allowed_bases, limits, replicas
             As for :func:`lancecy.dataset`.
 
         Raises
         ------
         TypeError
-            ``allowed_bases`` is one string instead of several.
+            ``allowed_bases`` is one string instead of several, or ``replicas`` is no mapping of lists.
         ValueError
-            The URI cannot be that of a folder.
+            The URI, or that of a replica, cannot be that of a folder.
         """
         if isinstance(allowed_bases, str):
             # Iterated by letters, its first "/" would allow everything.
             raise TypeError("allowed_bases is a list of prefixes, not one text")
         root, found = split_credentials(uri)
         prefixes = tuple(canonical_uri(prefix) for prefix in allowed_bases or ())
-        return cls(root, {**found, **(storage_options or {})}, untrusted, prefixes, limits)
+        options = {**found, **(storage_options or {})}
+        return cls(root, options, untrusted, prefixes, limits, replicas=named_replicas(replicas))
 
     # -- opening --------------------------------------------------------------
 
@@ -122,13 +129,29 @@ class TableLocation:
 
     @property
     def root_options(self) -> dict[str, Any]:
-        """Storage options without those of single bases."""
-        return {key: value for key, value in self.storage_options.items() if not _OF_ONE_BASE.fullmatch(key)}
+        """Storage options without those of single bases and replicas."""
+        options = self.storage_options.items()
+        return {k: v for k, v in options if not (_OF_ONE_BASE.fullmatch(k) or _OF_ONE_REPLICA.fullmatch(k))}
 
     def base_options(self, base_id: int) -> dict[str, Any]:
         """Storage options for one base, without their prefix."""
-        matches = ((_OF_ONE_BASE.fullmatch(key), value) for key, value in self.storage_options.items())
+        options = self.storage_options.items()
+        matches = ((_OF_ONE_BASE.fullmatch(k), v) for k, v in options if not _OF_ONE_REPLICA.fullmatch(k))
         return {match[2]: value for match, value in matches if match is not None and int(match[1]) == base_id}
+
+    def replica_options(self, base_id: int | None, number: int) -> dict[str, Any]:
+        """Storage options for one replica of a base, without their prefix.
+
+        Parameters
+        ----------
+        base_id : int or None
+            None is the table's own folder.
+        number : int
+            Position in the list of replicas, from 1 on.
+        """
+        wanted = (None if base_id is None else str(base_id), str(number))
+        matches = ((_OF_ONE_REPLICA.fullmatch(key), value) for key, value in self.storage_options.items())
+        return {m[3]: value for m, value in matches if m is not None and (m[1], m[2]) == wanted}
 
     # -- variants -------------------------------------------------------------
 
@@ -157,11 +180,15 @@ class TableLocation:
     @cached_property
     def key(self) -> tuple[Hashable, ...]:
         """Cache key of values read here: other rules, credentials or limits may refuse to read them. Hashable."""
-        return self.uri, self.untrusted, self.allowed_bases, freeze(self.storage_options), self.limits
+        return *self._rules, freeze(self.storage_options)
 
     @cached_property
     def _identity(self) -> tuple[Hashable, ...]:
-        return self.uri, self.untrusted, self.allowed_bases, freeze(redact(self.storage_options)), self.limits
+        return *self._rules, freeze(redact(self.storage_options))
+
+    @property
+    def _rules(self) -> tuple[Hashable, ...]:
+        return self.uri, self.untrusted, self.allowed_bases, self.limits, self.replicas
 
     def __eq__(self, other: object) -> bool:
         return self._identity == other._identity if isinstance(other, TableLocation) else NotImplemented
@@ -179,5 +206,5 @@ class TableLocation:
     def _sent(self) -> tuple[Any, ...]:
         """The arguments that recreate it in another process."""
         options = self.storage_options if self.embed_credentials else redact(self.storage_options)
-        rest = (self.untrusted, self.allowed_bases, self.limits, self.embed_credentials)
+        rest = (self.untrusted, self.allowed_bases, self.limits, self.embed_credentials, self.replicas)
         return (self.uri, dict(options), *rest)

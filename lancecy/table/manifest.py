@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from lancecy.schema import Schema
+from lancecy.table.replicas import configured_replicas
 
 __all__ = [
     "BasePath",
@@ -63,11 +64,14 @@ class BasePaths:
         Whether the manifest has the feature flag for bases.
     branch : str or None
         Branch of the version; None for a main table.
+    replicas : mapping of str to tuple of str
+        Places with copies of a base's files by the configuration: by name or id of the base, "" for the table's own folder.
     """
 
     by_id: Mapping[int, BasePath] = field(default_factory=dict)
     is_flagged: bool = True
     branch: str | None = None
+    replicas: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +323,8 @@ class Manifest:
     @property
     def bases(self) -> BasePaths:
         """The bases, and whether reader flag 16 is set for them."""
-        return BasePaths(self.base_paths, bool(self.reader_flags & 16), self.branch)
+        flagged = bool(self.reader_flags & 16)
+        return BasePaths(self.base_paths, flagged, self.branch, configured_replicas(self.config))
 
 
 def without_row_counts(manifest: Manifest) -> Manifest:
