@@ -5,7 +5,8 @@
 ``write_dataset``     write rows to a new or existing table; ``write_fragments`` and ``commit`` for many writers
 ``write_dask``        write a Dask DataFrame: the workers write, one commit
 ``scan(uri)``         the table as a Dask DataFrame; ``to_dask_array``: a column as a Dask array
-``copy_dataset``      copy a table with its versions, tags and branches
+``copy``              copy a table with its versions, tags and branches to another store, or move bases there
+``copy_dataset``      the same, byte for byte
 ``repair(uri)``       make a table with a damaged manifest writable again
 ``inspect(path)``     how one data file stores its columns
 ``LanceFileReader``   rows of one data file without its table; ``LanceFileWriter`` writes one
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from lancecy import sampler as sampler
     from lancecy import spark as spark
     from lancecy import torch as torch
+    from lancecy.api.copies import copy as copy
     from lancecy.api.copies import copy_dataset as copy_dataset
     from lancecy.api.datasets import Dataset as Dataset
     from lancecy.api.datasets import LanceDataset as LanceDataset
@@ -81,7 +83,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "lancecy.api.copies": "copy_dataset",
+    "lancecy.api.copies": "copy copy_dataset",
     "lancecy.api.datasets": "Dataset LanceDataset LanceFragment dataset",
     "lancecy.api.file_writer": "LanceFileWriter",
     "lancecy.api.files": "LanceFileReader",

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 
 import numpy as np
 
 from lancecy.changes.base_files import moved_bases
 from lancecy.changes.clone_files import FileCopy
+from lancecy.changes.copy_bases import BaseCopy
 from lancecy.changes.copy_selection import CopySelection, home_of
 from lancecy.errors import ConflictError, DatasetNotFoundError, LanceError, printable
 from lancecy.progress import Progress, Step
@@ -61,14 +63,23 @@ class CopyContents:
         Of the same place.
     session : Session
     selection : CopySelection
+    bases : mapping of place to BaseCopy
+        The bases outside of the table whose files are wanted too.
 
     Attributes
     ----------
     moved : dict of branch to mapping of id to str
-        The places of bases that moved together with the source, known after :meth:`files`.
+        The places of bases that moved together with the source, known after :meth:`read`.
     """
 
-    def __init__(self, main: TableLocation, store: Store, session: Session, selection: CopySelection) -> None:
+    def __init__(
+        self,
+        main: TableLocation,
+        store: Store,
+        session: Session,
+        selection: CopySelection,
+        bases: Mapping[str, BaseCopy] = MappingProxyType({}),
+    ) -> None:
         self.main = main
         self.store = store
         self.session = session
@@ -76,17 +87,23 @@ class CopyContents:
         # The first version that needs a file, by the file's path below the main root.
         self._needed: dict[str, tuple[str | None, ManifestLocation]] = {}
         self._homes: set[str] = set()
+        # The same of each base, by the path below it.
+        self._in_bases: dict[str, dict[str, tuple[str | None, ManifestLocation]]] = {
+            place: {} for place in bases
+        }
         self.moved: dict[str | None, dict[int, str]] = {}
 
-    def files(self, progress: Progress) -> list[FileCopy]:
-        """The files that the versions need and that are in the table's folder; manifests are not among them.
+    def read(self, progress: Progress) -> None:
+        """Read which files the versions need.
+
+        Parameters
+        ----------
+        progress : function of a Step
 
         Raises
         ------
         ConflictError
             A cleanup removed a version meanwhile.
-        DatasetNotFoundError
-            The table has lost a file.
         FormatError, LimitError
             A manifest is damaged.
         UnsupportedError
@@ -102,9 +119,43 @@ class CopyContents:
                 self._read(branch, versions[start : start + _GROUP], moved)
                 done += len(versions[start : start + _GROUP])
         progress(Step("read versions", total, total, "versions"))
+
+    def files(self) -> list[FileCopy]:
+        """The files that the versions need and that are in the table's folder; manifests are not among them.
+
+        Raises
+        ------
+        ConflictError
+            A cleanup removed a version meanwhile.
+        DatasetNotFoundError
+            The table has lost a file.
+        StoreError
+            The storage failed.
+        """
         copies = [copy for home in sorted(self._homes) for copy in self._listed(home)]
         there = {copy.path.removesuffix(path) + needed_by(path) for path, copy in copies}
         return [copy for _, copy in copies] + self._others(there)
+
+    def base_files(
+        self, place: str, base: BaseCopy, source: tuple[Store, str], target: tuple[Store, str]
+    ) -> list[FileCopy]:
+        """The files that the versions need and that are in a base; raises as :meth:`files`.
+
+        Parameters
+        ----------
+        place : str
+            Of the base, as in ``bases``.
+        base : BaseCopy
+        source, target : (Store, str)
+            Stores of its two places, and the prefix of the paths there.
+        """
+        wanted = self._in_bases[place]
+        found = list(base.files(source, target, wanted)) if wanted else []
+        needed = {name for name, _ in found}
+        for name in sorted(wanted.keys() - needed):
+            if "." in name:  # a version can be read without the folders of its indices
+                raise self._lost(wanted[name], source[1] + name, source[0].uri)
+        return [file for _, file in found]
 
     def manifest(self, branch: str | None, one: ManifestLocation) -> bytes:
         """The bytes of a manifest; raises as :meth:`files`."""
@@ -122,7 +173,7 @@ class CopyContents:
         file : FileCopy
         error : LanceError
         """
-        if not isinstance(error, DatasetNotFoundError):
+        if not isinstance(error, DatasetNotFoundError) or file.source is not self.store:
             return error
         home = next((home for home in sorted(self._homes, reverse=True) if file.path.startswith(home)), "")
         return self._missing(home + needed_by(file.path[len(home) :]))
@@ -148,18 +199,20 @@ class CopyContents:
         found = self.session.map(decoded, versions, blocking=not self.store.traits.is_mapped)
         for one, needs in zip(versions, found, strict=True):
             for base_id, name in needs.names:
-                path = home + name if base_id is None else self._in_base(needs.bases, base_id, name, moved)
+                if base_id is None:
+                    self._needed.setdefault(home + name, (branch, one))
+                    continue
+                base = needs.bases.get(base_id)
+                path = None if base is None else self._in_main(base, name, moved)
                 if path is not None:
                     self._needed.setdefault(path, (branch, one))
+                elif base is not None and (wanted := self._in_bases.get(spelling(base))) is not None:
+                    below = name if base.is_dataset_root else name.partition("/")[2]
+                    wanted.setdefault(below, (branch, one))
 
-    def _in_base(
-        self, bases: Mapping[int, BasePath], base_id: int, name: str, moved: Mapping[int, str]
-    ) -> str | None:
+    def _in_main(self, base: BasePath, name: str, moved: Mapping[int, str]) -> str | None:
         """Path of a file in a base below the main root, None if the base is elsewhere."""
-        base = bases.get(base_id)
-        if base is None:
-            return None
-        home = inside(self.main.uri, moved.get(base_id) or spelling(base))
+        home = inside(self.main.uri, moved.get(base.id) or spelling(base))
         if home is None:
             return None
         if not base.is_dataset_root:
@@ -195,14 +248,18 @@ class CopyContents:
         return any(path.startswith(f"{home}{folder}/") for home in self._homes for folder in _OPTIONAL)
 
     def _missing(self, path: str) -> LanceError:
-        branch, one = self._needed[path]
+        return self._lost(self._needed[path], path, self.store.uri)
+
+    def _lost(self, needed: tuple[str | None, ManifestLocation], path: str, uri: str) -> LanceError:
+        """The error of a missing file that a version needs."""
+        branch, one = needed
         try:
             self.store.head(home_of(branch) + one.path)
         except DatasetNotFoundError:
             return _removed(branch, one)
         return DatasetNotFoundError(
             f"file {path!r} of version {one.version} of {printable(branch or MAIN)} is missing in "
-            f"{printable(self.store.uri)}; versions= copies others only",
+            f"{printable(uri)}; versions= copies others only",
             kind="file",
             name=path,
         )

@@ -1,9 +1,11 @@
-"""Copies a table with its history: versions, tags and branches, byte for byte.
+"""Copies a table with its history: versions, tags and branches.
 
 ::
 
     plan file -> data, deletions, indices, transactions -> manifests of branches -> manifests of the main table
         -> branches -> tags -> new versions that relocate bases -> remove the plan file
+
+Manifests are copied byte for byte, or with other paths of their bases; then no version is new.
 
 So an interrupted copy is no table yet, or it has the oldest versions only, and in both cases the next call continues. Every
 manifest is created, never replaced.
@@ -11,13 +13,14 @@ manifest is created, never replaced.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from lancecy.changes.clone_copies import copy_files, present_sizes
+from lancecy.changes.clone_copies import Explain, copy_files, present_sizes
 from lancecy.changes.clone_files import FileCopy
 from lancecy.changes.commit import commit_operation
+from lancecy.changes.copy_bases import BaseCopy, NewPlaces, base_copies, store_of
 from lancecy.changes.copy_contents import CopyContents, inside
 from lancecy.changes.copy_plan import CopyPlan, read_plan, remove_plan, write_plan
 from lancecy.changes.copy_selection import CopySelection, CopyVersions, select
@@ -25,12 +28,14 @@ from lancecy.changes.options import CommitRequest
 from lancecy.changes.shallow_clone import check_apart
 from lancecy.errors import DatasetNotFoundError, ExistsError, printable
 from lancecy.progress import Progress, Step, silent
-from lancecy.store.base import PutMode
+from lancecy.session import Session
+from lancecy.store.base import PutMode, Store
 from lancecy.store.key_values.ddb_uri import data_uri
 from lancecy.table.answers import run_on
-from lancecy.table.bases import spelling
+from lancecy.table.bases import canonical_base, spelling
 from lancecy.table.commit.driver import check_create
 from lancecy.table.location import TableLocation
+from lancecy.table.manifest import BasePath
 from lancecy.table.operations import UpdateBases
 from lancecy.table.placement import check_new_place
 from lancecy.table.refs import Pin
@@ -38,8 +43,9 @@ from lancecy.table.refs.contents import decode_pin
 from lancecy.table.refs.places import branch_location, main_location
 from lancecy.table.snapshot import Snapshot, load_snapshot, newest_snapshot
 from lancecy.table.versions import ManifestLocation, Outcome, version_store
+from lancecy.table.wire.manifest import with_places
 
-__all__ = ["CopiedDataset", "copy_dataset"]
+__all__ = ["CopiedDataset", "copy_dataset", "copy_groups", "newest_of_each"]
 
 # Manifests that are written at once; those of a group follow those of the group before.
 _GROUP = 16
@@ -63,6 +69,8 @@ class CopiedDataset:
         Without manifests, tags and branches.
     nbytes : int
         Size of these files.
+    bases : dict of str to str
+        New places of the bases whose files were copied, by their places before.
     """
 
     uri: str
@@ -72,6 +80,7 @@ class CopiedDataset:
     left_out_branches: list[str]
     num_files: int
     nbytes: int
+    bases: dict[str, str] = field(default_factory=dict)
 
 
 def copy_dataset(
@@ -79,6 +88,7 @@ def copy_dataset(
     target: TableLocation,
     versions: CopyVersions = None,
     *,
+    bases: NewPlaces | None = None,
     verify: bool = False,
     dry_run: bool = False,
     progress: Progress = silent,
@@ -92,6 +102,9 @@ def copy_dataset(
     target : TableLocation
     versions : int, sequence of int, or None
         A number of newest versions, a list of versions of the main table, or all.
+    bases : mapping of str to str, optional
+        New places of bases outside of the table, by their names or paths: their files are copied too, and every version names
+        the new places and the copy instead of the source. If it is None, versions are copied byte for byte.
     verify : bool
         Compare all copied bytes with those of the source.
     dry_run : bool
@@ -103,9 +116,9 @@ def copy_dataset(
     ExistsError
         The target has a table, or the unfinished copy of another table or of other versions.
     NotFoundError
-        The table has no such version, or a file is missing in the source.
+        The table has no such version or base, or a file is missing in the source.
     ConflictError
-        A cleanup of the source removed a version meanwhile.
+        A cleanup of the source removed a version meanwhile, or two bases would have one place.
     PathPolicyError
         One of the two places is inside the other, or the target in a folder that a table keeps for itself.
     UnsupportedError
@@ -116,14 +129,65 @@ def copy_dataset(
     StoreError
         A store failed, or a copy differs from its source. The same call continues.
     """
-    return _TableCopy(source, target, versions, progress).run(verify=verify, dry_run=dry_run)
+    return _TableCopy(source, target, versions, bases, progress).run(verify=verify, dry_run=dry_run)
+
+
+def newest_of_each(
+    main: TableLocation, selection: CopySelection, session: Session
+) -> dict[str | None, Snapshot]:
+    """The newest copied version of the main table and of each branch."""
+    return {
+        branch: load_snapshot(branch_location(main, branch), versions[-1].version, session=session)
+        for branch, versions in selection.versions.items()
+    }
+
+
+def copy_groups(
+    session: Session,
+    groups: Sequence[tuple[Store, Sequence[FileCopy], bool]],
+    explain: Explain,
+    *,
+    verify: bool,
+    progress: Progress,
+) -> None:
+    """Copy files to several stores.
+
+    Parameters
+    ----------
+    session : Session
+    groups : sequence of (Store, sequence of FileCopy, bool)
+        A target, its files, and whether an earlier call may have copied some.
+    explain, verify
+        As for ``copy_files``.
+    progress : function of a Step
+        Told of all groups as one.
+
+    Raises
+    ------
+    DatasetNotFoundError, StoreError
+        As ``copy_files``.
+    """
+    total, done = sum(file.size for _, files, _ in groups for file in files), 0
+    for target, files, continues in groups:
+
+        def told(step: Step, before: int = done) -> None:
+            progress(replace(step, done=before + step.done, total=total))
+
+        present = present_sizes(target, files) if continues else {}
+        copy_files(session, target, files, present, explain, what="copy", verify=verify, progress=told)
+        done += sum(file.size for file in files)
 
 
 class _TableCopy:
     """The state of one copy."""
 
     def __init__(
-        self, source: Snapshot, target: TableLocation, versions: CopyVersions, progress: Progress
+        self,
+        source: Snapshot,
+        target: TableLocation,
+        versions: CopyVersions,
+        bases: NewPlaces | None,
+        progress: Progress,
     ) -> None:
         self.session = source.session
         self.main = main_location(source.location, source.manifest.branch)
@@ -131,6 +195,8 @@ class _TableCopy:
         self.location = target
         self.target = target.open(self.session)
         self.asked = list(versions) if isinstance(versions, Sequence) else versions
+        self.places = bases
+        self.bases: dict[str, BaseCopy] = {}
         self.progress = progress
 
     def run(self, *, verify: bool, dry_run: bool) -> CopiedDataset:
@@ -139,14 +205,21 @@ class _TableCopy:
         plan = self._continued()
         planned = None if plan is None else plan.versions
         selection = select(self.main, self.source, self.session, self.asked, planned)
-        contents = CopyContents(self.main, self.source, self.session, selection)
-        files = contents.files(self.progress)
+        if self.places:
+            newest = list(newest_of_each(self.main, selection, self.session).values())
+            self.bases = base_copies(newest, self.places, data_uri(self.location.uri))
+        contents = CopyContents(self.main, self.source, self.session, selection, self.bases)
+        contents.read(self.progress)
+        groups = [(self.target, contents.files(), plan is not None), *self._of_bases(contents, plan)]
         if not dry_run:
             if version_store(self.target).needs_conditional_put:
                 check_create(self.target)
             if plan is None:
-                write_plan(self.target, CopyPlan(self.main.uri, self.asked, selection.numbers))
-            self._carry_out(contents, files, verify, is_new=plan is None)
+                write_plan(
+                    self.target, CopyPlan(self.main.uri, self.asked, selection.numbers, self._asked_bases)
+                )
+            self._carry_out(contents, groups, verify)
+        files = [file for _, found, _ in groups for file in found]
         return CopiedDataset(
             self.location.uri,
             selection.numbers,
@@ -155,7 +228,22 @@ class _TableCopy:
             selection.left_out_branches,
             len(files),
             sum(file.size for file in files),
+            {place: canonical_base(one.copied) for place, one in self.bases.items()},
         )
+
+    @property
+    def _asked_bases(self) -> dict[str, str] | None:
+        return None if self.places is None else dict(self.places)
+
+    def _of_bases(
+        self, contents: CopyContents, plan: CopyPlan | None
+    ) -> Iterator[tuple[Store, Sequence[FileCopy], bool]]:
+        """The files of each base and the store they go to."""
+        for place, base in self.bases.items():
+            source = store_of(base.recorded, self.main, self.session)
+            location = self.location.allowing([canonical_base(base.copied)])
+            target = store_of(base.copied, location, self.session)
+            yield target[0], contents.base_files(place, base, source, target), plan is not None
 
     def _continued(self) -> CopyPlan | None:
         """The plan of the interrupted copy that this one continues; refuses a target with anything else."""
@@ -163,9 +251,11 @@ class _TableCopy:
         if plan is None:
             if newest_snapshot(self.location, self.session) is not None:
                 raise self._refused("has a table already")
-        elif (plan.source, plan.asked) != (self.main.uri, self.asked):
+        elif (plan.source, plan.asked, plan.bases) != (self.main.uri, self.asked, self._asked_bases):
+            bases = f" and bases={plan.bases}" if plan.bases else ""
             raise self._refused(
-                f"has the unfinished copy of {printable(plan.source)} with versions={plan.asked}: finish it, or remove the folder"
+                f"has the unfinished copy of {printable(plan.source)} with versions={plan.asked}{bases}: finish it, or remove "
+                "the folder"
             )
         return plan
 
@@ -177,22 +267,16 @@ class _TableCopy:
         )
 
     def _carry_out(
-        self, contents: CopyContents, files: Sequence[FileCopy], verify: bool, *, is_new: bool
+        self,
+        contents: CopyContents,
+        groups: Sequence[tuple[Store, Sequence[FileCopy], bool]],
+        verify: bool,
     ) -> None:
         try:
-            copy_files(
-                self.session,
-                self.target,
-                files,
-                {} if is_new else present_sizes(self.target, files),
-                contents.explained,
-                what="copy",
-                verify=verify,
-                progress=self.progress,
-            )
+            copy_groups(self.session, groups, contents.explained, verify=verify, progress=self.progress)
             self._write_manifests(contents)
             self._write_refs(contents.selection)
-            for branch in contents.selection.versions:
+            for branch in contents.selection.versions if self.places is None else ():
                 self._relocate_bases(branch, contents.moved[branch])
         except BaseException as error:
             error.add_note(
@@ -222,13 +306,26 @@ class _TableCopy:
         store = branch_location(self.location, branch).open(self.session)
         versions = version_store(store)
 
+        def place_of(base: BasePath) -> str | None:
+            return self._place_of(base, contents.moved[branch])
+
         def write(one: ManifestLocation) -> None:
             data = contents.manifest(branch, one)
+            if self.places is not None:
+                data = with_places(data, place_of, one.path, self.main.limits)
             outcome = run_on(versions.publish(one.version, one.naming, data, _TRIES), store)
             if outcome is not Outcome.WON and store.get(one.path).tobytes() != data:
                 raise self._refused(f"has another version {one.version}, so another process writes there")
 
         self.session.map(write, group, blocking=True)
+
+    def _place_of(self, base: BasePath, moved: Mapping[int, str]) -> str | None:
+        """The path of a base in the copy, None if it stays."""
+        copied = self.bases.get(spelling(base))
+        if copied is not None:
+            return copied.copied.path
+        path = inside(self.main.uri, moved.get(base.id) or spelling(base))
+        return None if path is None else f"{data_uri(self.location.uri)}/{path}".rstrip("/")
 
     # -- tags and branches ------------------------------------------------------------------------
 
@@ -257,10 +354,9 @@ class _TableCopy:
         location = branch_location(self.location, branch)
         newest = load_snapshot(location, session=self.session)
         bases = {
-            number: replace(base, path=f"{data_uri(self.location.uri)}/{path}".rstrip("/"))
+            number: replace(base, path=path)
             for number, base in newest.manifest.base_paths.items()
-            if base.is_dataset_root
-            and (path := inside(self.main.uri, moved.get(number) or spelling(base))) is not None
+            if base.is_dataset_root and (path := self._place_of(base, moved)) is not None
         }
         known = newest.manifest.base_paths
         # An earlier call may have made the version.

@@ -31,11 +31,14 @@ class CopyPlan:
         The versions as the user named them.
     versions : dict of branch to list of int
         The main table is ``"main"``.
+    bases : dict of place to place, or None
+        New places of bases; None if the versions are copied byte for byte.
     """
 
     source: str
     asked: int | list[int] | None
     versions: dict[str, list[int]] = field(default_factory=dict)
+    bases: dict[str, str] | None = None
 
 
 def read_plan(target: Store, limits: Limits = DEFAULT_LIMITS) -> CopyPlan | None:

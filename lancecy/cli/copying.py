@@ -1,4 +1,4 @@
-"""``copy``: copies a table with its versions, tags and branches."""
+"""``copy``: copies a table with its versions, tags and branches, or moves bases of it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import asdict
 
 import click
 
-from lancecy.api.copies import copy_dataset
+from lancecy.api import copies
 from lancecy.changes.copy_dataset import CopiedDataset
-from lancecy.cli.options import as_json, quiet_option, storage_pairs
+from lancecy.cli.options import as_json, pairs, quiet_option, storage_pairs
 from lancecy.cli.output import bar, show_facts, show_json, show_text
 from lancecy.errors import printable
 from lancecy.table.refs import MAIN
@@ -18,7 +18,14 @@ __all__ = ["copy"]
 
 @click.command()
 @click.argument("source")
-@click.argument("target")
+@click.argument("target", required=False)
+@click.option(
+    "--base",
+    "bases",
+    multiple=True,
+    metavar="BASE=PLACE",
+    help="Also copy the files of this base, by its name or path, to PLACE. Without TARGET only bases move. May be repeated.",
+)
 @click.option(
     "--versions", metavar="LIST", help="Only these versions of the table, such as 3,5,8; by default all."
 )
@@ -28,7 +35,9 @@ __all__ = ["copy"]
     metavar="N",
     help="Only the N newest versions of the table and of each branch.",
 )
-@click.option("--verify", is_flag=True, help="Also compare the bytes of each copy.")
+@click.option(
+    "--verify/--no-verify", default=True, help="Compare the bytes of each copy with the source (the default)."
+)
 @click.option(
     "-o",
     "--storage-option",
@@ -57,7 +66,8 @@ __all__ = ["copy"]
 @as_json
 def copy(
     source: str,
-    target: str,
+    target: str | None,
+    bases: tuple[str, ...],
     versions: str | None,
     newest: int | None,
     verify: bool,
@@ -71,17 +81,21 @@ def copy(
 ) -> None:
     """Copy the table at SOURCE with its versions, tags and branches to TARGET, in any storage.
 
-    An interrupted copy continues when the command is repeated. With --versions or --newest, tags and branches of other
+    Without TARGET, only the bases named by --base move: the table then names their new places. An interrupted copy continues when the
+    command is repeated. With --versions or --newest, tags and branches of other
     versions are left out.
     """
     if versions is not None and newest is not None:
         raise click.UsageError("--versions and --newest both choose versions: give one of them")
+    if target is None and not bases:
+        raise click.UsageError("name TARGET for the table, or bases to move with --base")
     with bar(quiet or as_json) as progress:
-        copied = copy_dataset(
+        copied = copies.copy(
             source,
             target,
-            newest if versions is None else _numbers(versions),
-            storage_pairs(storage_options),
+            bases=pairs("--base", bases),
+            versions=newest if versions is None else _numbers(versions),
+            storage_options=storage_pairs(storage_options),
             target_options=storage_pairs(target_options),
             verify=verify,
             dry_run=dry_run,
@@ -112,6 +126,7 @@ def _facts(copied: CopiedDataset) -> list[tuple[str, str]]:
         ("tags", _joined(copied.tags)),
         ("files", f"{copied.num_files:,}"),
         ("bytes", f"{copied.nbytes:,}"),
+        *(("base", f"{printable(old)} -> {printable(new)}") for old, new in copied.bases.items()),
     ]
     left_out = (("branches", copied.left_out_branches), ("tags", copied.left_out_tags))
     return [*facts, *((f"{what} left out", _joined(names)) for what, names in left_out if names)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,30 @@ def test_wrong_options(table: Path, tmp_path: Path, options: list[str], said: st
     assert (found.exit_code, found.stdout) == (2, "")
     assert said in " ".join(found.stderr.replace("│", " ").split())
     assert not (tmp_path / "copy.lance").exists()
+
+
+@pytest.fixture
+def with_base(tmp_path: Path) -> Path:
+    bases = [lancecy.DatasetBasePath(tmp_path / "disk", name="disk")]
+    path = tmp_path / "spread.lance"
+    lancecy.write_dataset({"a": [1, 2]}, path, initial_bases=bases, target_bases=["disk"])
+    return path
+
+
+def test_a_base_goes_along(with_base: Path, tmp_path: Path) -> None:
+    target, disk = tmp_path / "copy.lance", tmp_path / "other"
+    shown = run("copy", with_base, target, "--base", f"disk={disk}").stdout
+    assert f"base {tmp_path / 'disk'} -> {disk}" in " ".join(shown.split())
+    shutil.rmtree(tmp_path / "disk")
+    assert run_json("count", target)["rows"] == 2
+
+
+def test_only_a_base_moves(with_base: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "other"
+    done = run_json("copy", with_base, "--base", f"disk={disk}")
+    assert done["bases"] == {str(tmp_path / "disk"): str(disk)}
+    shutil.rmtree(tmp_path / "disk")
+    assert run_json("count", with_base)["rows"] == 2
+    found = run("copy", with_base)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "name TARGET for the table, or bases to move with --base" in found.stderr

@@ -31,11 +31,11 @@ from lancecy.proto import table_pb2
 from lancecy.schema_wire import build_schema, check_fields, parse_message
 from lancecy.store.base import Memory
 from lancecy.table import flags
-from lancecy.table.manifest import Fragment, Manifest, WriterVersion
+from lancecy.table.manifest import BasePath, Fragment, Manifest, WriterVersion
 from lancecy.table.wire.fragment import decode_base_paths, decode_fragment
 from lancecy.table.wire.fragments_bulk import MIN_FRAGMENTS, check_bulk
 
-__all__ = ["decode", "decode_message", "decode_timestamp", "encode", "remember", "section"]
+__all__ = ["decode", "decode_message", "decode_timestamp", "encode", "remember", "section", "with_places"]
 
 _Found: TypeAlias = "tuple[Callable[[], tuple[Fragment, ...]], int | Callable[[], int | None] | None]"
 
@@ -175,6 +175,43 @@ def encode(
     body = message.SerializeToString()
     footer = position.to_bytes(8, "little") + bytes((0, 0, 2, 0)) + b"LANC"
     return b"".join([*parts, len(body).to_bytes(4, "little"), body, footer])
+
+
+def with_places(
+    data: bytes, place_of: Callable[[BasePath], str | None], path: str, limits: Limits = DEFAULT_LIMITS
+) -> bytes:
+    """A manifest file with other paths of its bases; everything else in it stays, unknown fields too.
+
+    Parameters
+    ----------
+    data : bytes
+        The whole file.
+    place_of : function of a BasePath
+        The new path of a base, None to keep it.
+    path : str
+        For errors.
+    limits : Limits
+
+    Raises
+    ------
+    FormatError, LimitError
+        The file is damaged.
+    """
+    try:
+        raw = _message_bytes(np.frombuffer(data, np.uint8), limits)
+        message = parse_message(table_pb2.Manifest, raw, "manifest", limits)
+        known = decode_base_paths(message.base_paths)
+    except LanceError as error:
+        raise error.within(path)
+    places = {number: place for number, base in known.items() if (place := place_of(base)) is not None}
+    if all(known[number].path == place for number, place in places.items()):
+        return data
+    for base in message.base_paths:
+        base.path = places.get(base.id, base.path)
+    # The same bytes each time, so that a copy that continues knows its own manifests.
+    body = message.SerializeToString(deterministic=True)
+    sections = data[: len(data) - _FOOTER_BYTES - len(raw) - 4]
+    return b"".join([sections, len(body).to_bytes(4, "little"), body, data[-_FOOTER_BYTES:]])
 
 
 def decode_timestamp(memory: Memory, path: str, limits: Limits = DEFAULT_LIMITS) -> datetime | None:
