@@ -2,12 +2,14 @@
 
 A file begins with its first rows and ends when it is full; files go to the bases in turn. No version names
 them before the commit, so any error removes them. Memory holds one batch and the buffers of two files
-(``file.create``): one file is finished while the next begins.
+(``file.create``): one file is finished while the next begins. Remote files are complete in a temporary file then and
+only wait to be sent, so a few of them are sent to each base at once: a write is as fast as all of its bases together.
 """
 
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -43,6 +45,9 @@ _LEAST_PAGE = 64 << 10
 _WAITING = 512 << 20
 # Maximum size of the pieces that rows are written in; the file's size is checked after each piece.
 _PIECE_BYTES = 64 << 20
+# Files that are sent to one remote base at once: one is sent while the other's request begins or ends.
+_SENT_AT_ONCE = 2
+_MOST_SENT = 16
 
 Folder = Callable[["int | None"], "tuple[Store, str]"]
 """Maps a base, None for the table's own folder, to its store and the prefix of data file names there."""
@@ -142,8 +147,8 @@ class NewFiles:
         self._begun: list[tuple[Store, str]] = []
         self._folders: list[tuple[LocalStore, tuple[str, ...]]] = []
         self._open: _Open | None = None
-        self._ending: Future[FragmentMetadata] | None = None
-        self._thread: ThreadPoolExecutor | None = None
+        self._ending: deque[Future[FragmentMetadata]] = deque()
+        self._threads: ThreadPoolExecutor | None = None
         self._process = os.getpid()
 
     def write(
@@ -200,8 +205,8 @@ class NewFiles:
                 error.within(left)
             raise
         finally:
-            if self._thread is not None:
-                self._thread.shutdown()
+            if self._threads is not None:
+                self._threads.shutdown()
         return (*self._made, *last)
 
     def remove(self) -> str:
@@ -213,9 +218,9 @@ class NewFiles:
         if self._open is not None:
             with suppress(LanceError, OSError):
                 self._open.writer.abort()
-        if self._thread is not None:
-            # Wait for the file in progress even if it fails: a file that appears later would stay.
-            self._thread.shutdown()
+        if self._threads is not None:
+            # Wait for the files in progress even if they fail: a file that appears later would stay.
+            self._threads.shutdown(cancel_futures=True)
         for store, path in self._begun:
             try:
                 store.delete([path, *self._beside(store, path)])
@@ -224,7 +229,8 @@ class NewFiles:
         for local, folders in reversed(self._folders):
             # This write created the folder, and it is empty again.
             local.remove_folders(folders)
-        self._open, self._ending, self._begun, self._made, self._folders = None, None, [], [], []
+        self._open, self._begun, self._made, self._folders = None, [], [], []
+        self._ending.clear()
         if not left:
             return "a write that left no data files behind"
         return f"a write that may have left {len(left)} data files to a cleanup, {left[0]} the first"
@@ -280,25 +286,32 @@ class NewFiles:
             missing = store.missing_folders(deepest)
             if missing:
                 self._folders.append((store, missing))
-        return _Open(file, create_file(store, path, self._schema, self._version, self._options))
+        writer = create_file(store, path, self._schema, self._version, self._options)
+        return _Open(file, writer, isinstance(store, LocalStore))
 
     def _finish_meanwhile(self, full: _Open) -> None:
         """Finish a full file in a thread while the next one begins; two files keep two processors busy."""
-        self._settle()
+        self._settle(most=self._at_once(full) - 1)
         if self._options.dictionaries is not None:
             # All files share the dictionaries, and two files must not add to them at once.
             self._made.append(_finished(full))
             self._progress.completed(self._made[-1])
             return
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="lancecy-finish")
-        self._ending = self._thread.submit(_finished, full)
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_MOST_SENT, thread_name_prefix="lancecy-finish")
+        self._ending.append(self._threads.submit(_finished, full))
 
-    def _settle(self) -> None:
-        """Wait for the file that is being finished."""
-        ending, self._ending = self._ending, None
-        if ending is not None:
-            self._made.append(ending.result())
+    def _at_once(self, file: _Open) -> int:
+        """How many full files may be finished at once, beside the one that is written."""
+        # A local file's buffers are in memory until it is finished, and a disk is as fast with one writer.
+        if file.is_local or self._options.dictionaries is not None:
+            return 1
+        return min(_MOST_SENT, _SENT_AT_ONCE * len(set(self._bases)))
+
+    def _settle(self, most: int = 0) -> None:
+        """Wait until at most this many files are being finished; the first ones are waited for."""
+        while len(self._ending) > most:
+            self._made.append(self._ending.popleft().result())
             self._progress.completed(self._made[-1])
 
 
@@ -308,6 +321,7 @@ class _Open:
 
     file: DataFile
     writer: FileWriter
+    is_local: bool = False
     num_rows: int = 0
 
 

@@ -549,10 +549,10 @@ def test_interrupt_while_a_thread_finishes_a_file_leaves_none(
     finish, settle, main = fragments._finished, fragments.NewFiles._settle, threading.get_ident()
     waits = threading.Event()
 
-    def settled(files: fragments.NewFiles) -> None:
-        if files._ending is not None:
+    def settled(files: fragments.NewFiles, most: int = 0) -> None:
+        if files._ending:
             waits.set()
-        settle(files)
+        settle(files, most)
 
     def interrupts(full: Any) -> Any:
         waits.wait(60)
