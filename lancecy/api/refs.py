@@ -158,7 +158,7 @@ class Tags:
         """
         branch, version = self._resolved(reference)
         content = Tag(version, branch, metadata=_checked(metadata or {}))
-        check_create(self._main.open(self._snapshot.session))
+        check_create(self._main.open(self._snapshot.session), commits=False)
         self._run_for(content, create_tag(tag, content, self._main.limits))
 
     @checked_arguments()

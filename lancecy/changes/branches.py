@@ -139,8 +139,7 @@ class BranchStore:
         )
         store = self._store()
         versions = version_store(store)
-        if versions.needs_conditional_put:
-            check_create(store)
+        check_create(store, commits=False)
         made = store.missing_folders(mark_path(name, 1)) if isinstance(store, LocalStore) else ()
         try:
             self._run(create_branch(new, versions, self.location.limits))

@@ -212,8 +212,7 @@ class _TableCopy:
         contents.read(self.progress)
         groups = [(self.target, contents.files(), plan is not None), *self._of_bases(contents, plan)]
         if not dry_run:
-            if version_store(self.target).needs_conditional_put:
-                check_create(self.target)
+            check_create(self.target)
             if plan is None:
                 write_plan(
                     self.target, CopyPlan(self.main.uri, self.asked, selection.numbers, self._asked_bases)

@@ -16,6 +16,7 @@ from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.credentials import freeze, redact
+from lancecy.store.key_values.opening import sendable
 from lancecy.store.uri import canonical_uri, split_credentials
 from lancecy.table.replicas import NamedReplicas, Replicas, named_replicas
 
@@ -184,7 +185,8 @@ class TableLocation:
 
     @cached_property
     def _identity(self) -> tuple[Hashable, ...]:
-        return *self._rules, freeze(redact(self.storage_options))
+        options = sendable(self.storage_options, redact(self.storage_options))
+        return *self._rules, freeze(options)
 
     @property
     def _rules(self) -> tuple[Hashable, ...]:
@@ -205,6 +207,8 @@ class TableLocation:
 
     def _sent(self) -> tuple[Any, ...]:
         """The arguments that recreate it in another process."""
-        options = self.storage_options if self.embed_credentials else redact(self.storage_options)
+        options = self.storage_options
+        if not self.embed_credentials:
+            options = sendable(options, redact(options))
         rest = (self.untrusted, self.allowed_bases, self.limits, self.embed_credentials, self.replicas)
         return (self.uri, dict(options), *rest)

@@ -503,6 +503,7 @@ def test_writer_killed_after_any_step_leaves_a_table_that_goes_on(dynamo: Dynamo
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1500)
 def test_eight_writers_of_both_libraries_lose_nothing(dynamo: DynamoTable) -> None:
     table = Table(dynamo, f"race/{uuid.uuid4().hex}")
     table.write(0)

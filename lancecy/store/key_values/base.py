@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from lancecy.store.base import Store
 
@@ -127,6 +128,15 @@ class KeyedTable:
 
     key_values: ManifestKeyValue
     table: str
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from lancecy.store.key_values.lost import LostKeyValue
+
+        try:
+            pickle.dumps(self.key_values)
+        except Exception:  # noqa: BLE001 - an object of the user's may raise anything
+            return KeyedTable, (LostKeyValue(type(self.key_values).__name__), self.table)
+        return KeyedTable, (self.key_values, self.table)
 
 
 def keyed_table(store: Store) -> KeyedTable | None:

@@ -14,8 +14,9 @@ from typing import Any, Protocol
 from lancecy.errors import UnsupportedError, nearest, printable
 from lancecy.store.credentials import Options, freeze
 from lancecy.store.key_values.base import ManifestKeyValue
+from lancecy.store.key_values.lost import lost_url
 
-__all__ = ["MANIFEST_STORE", "KeyValueFactory", "key_values_of", "register_key_values"]
+__all__ = ["MANIFEST_STORE", "KeyValueFactory", "key_values_of", "register_key_values", "sendable"]
 
 MANIFEST_STORE = "manifest_store"
 """The storage option that names a key-value store."""
@@ -32,6 +33,7 @@ class KeyValueFactory(Protocol):
 
 _FACTORIES: dict[str, str | KeyValueFactory] = {
     "dynamodb": "lancecy.store.key_values.dynamodb:open_dynamodb",
+    "lost": "lancecy.store.key_values.lost:open_lost",
     "postgresql": "lancecy.store.key_values.sql:open_sql",
     "sqlite": "lancecy.store.key_values.sql:open_sql",
 }
@@ -100,6 +102,27 @@ def key_values_of(given: object, options: Options) -> ManifestKeyValue:
                 del _Opened.stores[next(iter(_Opened.stores))]
             found = _Opened.stores[key] = _factory(given)(given, options)
         return found
+
+
+def sendable(options: Options, redacted: dict[str, Any]) -> dict[str, Any]:
+    """Storage options for another process: an object that is their key-value store becomes its stand-in.
+
+    Parameters
+    ----------
+    options : mapping
+    redacted : dict
+        What :func:`~lancecy.store.credentials.redact` left of them.
+
+    Examples
+    --------
+    >>> from lancecy.store.key_values import MemoryKeyValue
+    >>> sendable({"manifest_store": MemoryKeyValue()}, {})
+    {'manifest_store': 'lost://MemoryKeyValue'}
+    """
+    given = options.get(MANIFEST_STORE)
+    if given is None or MANIFEST_STORE in redacted:
+        return redacted
+    return {**redacted, MANIFEST_STORE: lost_url(type(given).__name__)}
 
 
 def _factory(url: str) -> KeyValueFactory:

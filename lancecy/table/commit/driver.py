@@ -155,10 +155,16 @@ def foreign_newest(location: TableLocation, session: Session) -> FormatError | N
     return None if problem is None else with_remedy(problem, store.uri)
 
 
-def check_create(store: Store) -> None:
+def check_create(store: Store, *, commits: bool = True) -> None:
     """Refuse a store that creates the same name twice; tested once per process and bucket (or file system).
 
-    Not tested if the table is committed through an external manifest store or under a lock.
+    A commit through an external manifest store, or under a lock, needs no such create, and the store is not tested.
+
+    Parameters
+    ----------
+    store : Store
+    commits : bool
+        Whether it is for a commit. A tag or a branch is created in the store itself.
 
     Raises
     ------
@@ -169,7 +175,7 @@ def check_create(store: Store) -> None:
     """
     # Two servers may have a bucket of the same name.
     place = f"{_place(store.uri)} {getattr(store, 'service', '')}"
-    if place in _TRUSTED or not version_store(store).needs_conditional_put:
+    if place in _TRUSTED or (commits and not version_store(store).needs_conditional_put):
         return
     # Readers ignore such names, and a cleanup removes them.
     probe = f"{VERSIONS}/{TEMPORARY}_probe_{secrets.token_hex(8)}"
