@@ -142,7 +142,8 @@ class ExternalVersions:
         if outcome is Outcome.WON:
             # The version is published; readers do what fails here.
             with suppress(StoreError, DatasetNotFoundError):
-                yield from self._finish(version, item, ManifestItem(final, len(data)))
+                if (yield from self._finish(version, item, final, len(data))) is None:
+                    yield from self._restage(version, item, data)
         elif outcome is Outcome.LOST:
             with suppress(StoreError):
                 yield Remove((item.path,))
@@ -189,6 +190,12 @@ class ExternalVersions:
             "it before committing again, and delete none of the files of this commit"
         ) from failure
 
+    def _restage(self, version: int, item: ManifestItem, data: bytes) -> Steps[None]:
+        """Write the staged manifest once more if somebody removed it before it was copied, such as a cleanup."""
+        items = self.keyed.key_values
+        if (yield from self._ask(lambda table: items.get(table, version))) == item:
+            yield from again(Put(item.path, data), self.tries)
+
     def _detached(self, path: str, data: bytes, tries: int) -> Steps[Outcome]:
         """Publish a version outside the history; its number is random, so no other writer has the name."""
         try:
@@ -206,7 +213,7 @@ class ExternalVersions:
         location = ManifestLocation.canonical(version, name.naming, item.size or 0)
         if name.staged:
             try:
-                size = yield from self._finish(version, item, ManifestItem(location.path, item.size))
+                size = yield from self._finish(version, item, location.path)
             except StoreError as error:
                 raise _unfinished(version, error) from error
         else:
@@ -221,20 +228,37 @@ class ExternalVersions:
             )
         return replace(location, size=size)
 
-    def _finish(self, version: int, staged: ManifestItem, final: ManifestItem) -> Steps[int | None]:
-        """Copy a staged manifest to its final name and point the item there; the size, None if there is neither."""
-        # It is missing if another one was faster, and has removed it.
-        with suppress(DatasetNotFoundError):
-            yield from again(Copy(staged.path, final.path), self.tries)
-        size = yield from self._size(final.path)
+    def _finish(
+        self, version: int, staged: ManifestItem, final: str, size: int | None = None
+    ) -> Steps[int | None]:
+        """Copy a staged manifest to its final name and point the item there.
+
+        Parameters
+        ----------
+        version : int
+        staged : ManifestItem
+        final : str
+        size : int, bytes, optional
+            Of the manifest, known to its writer; readers look.
+
+        Returns
+        -------
+        int or None
+            The size; None if there is neither manifest.
+        """
+        try:
+            yield from again(Copy(staged.path, final), self.tries)
+        except DatasetNotFoundError:
+            size = None  # another one was faster, and has removed it
         if size is None:
-            return None
-        if staged.size is not None and size != staged.size:
+            size = yield from self._size(final)
+        if size is None or staged.size not in (None, size):
             return size
-        items, finished = self.keyed.key_values, ManifestItem(final.path, size)
-        yield from again(
+        items, finished = self.keyed.key_values, ManifestItem(final, size)
+        steps = again(
             self._call(lambda table: items.put_if(table, version, finished, staged), True), self.tries
         )
+        yield from steps
         with suppress(StoreError):
             yield Remove((staged.path,))
         return size
