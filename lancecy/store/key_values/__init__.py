@@ -1,7 +1,7 @@
 """Key-value stores of manifests, through which tables are committed where an object store cannot create conditionally.
 
 ``base``      the protocol :class:`ManifestKeyValue` and its values
-``lost``      stands for a key-value store of another process
+``lost``      URLs that stand for a key-value store of another process
 ``opening``   the key-value store that a URL or a storage option names
 ``memory``    items in this process
 ``dynamodb``  items in DynamoDB, and ``s3+ddb://`` tables

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import pickle
+import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
+from lancecy.errors import StoreError
 from lancecy.store.base import Store
 
-__all__ = ["KeyedTable", "ManifestItem", "ManifestKeyValue", "commit_through", "keyed_table"]
+__all__ = ["KeyedTable", "LostKeyValue", "ManifestItem", "ManifestKeyValue", "commit_through", "keyed_table"]
 
 _ATTRIBUTE = "keyed_table"
 
@@ -115,6 +116,55 @@ class ManifestKeyValue(Protocol):
         """
 
 
+class LostKeyValue:
+    """Has no items, so that a table is read at its finished versions, and refuses to change any.
+
+    Parameters
+    ----------
+    kind : str
+        Name of the class of the store.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def __repr__(self) -> str:
+        return f"LostKeyValue({self.kind!r})"
+
+    def get(self, table: str, version: int) -> ManifestItem | None:
+        """None."""
+        return None
+
+    def latest(self, table: str) -> tuple[int, ManifestItem] | None:
+        """None."""
+        return None
+
+    def above(self, table: str, version: int = 0) -> list[tuple[int, ManifestItem]]:
+        """No item."""
+        return []
+
+    def put_if_absent(self, table: str, version: int, item: ManifestItem) -> bool:
+        """Refused."""
+        self._refuse(table)
+
+    def put_if(self, table: str, version: int, item: ManifestItem, expected: ManifestItem) -> bool:
+        """Refused."""
+        self._refuse(table)
+
+    def delete(self, table: str, versions: Sequence[int]) -> None:
+        """Refused."""
+        self._refuse(table)
+
+    def _refuse(self, table: str) -> NoReturn:
+        error = StoreError(
+            f"the external manifest store of {table}, an object of class {self.kind}, is in the process that opened the "
+            "table, so nothing is written here: open it here with storage option 'manifest_store'",
+            store=table,
+        )
+        error.errno = errno.EACCES
+        raise error
+
+
 @dataclass(frozen=True, slots=True)
 class KeyedTable:
     """A table in a key-value store.
@@ -130,13 +180,10 @@ class KeyedTable:
     table: str
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from lancecy.store.key_values.lost import LostKeyValue
-
-        try:
-            pickle.dumps(self.key_values)
-        except Exception:  # noqa: BLE001 - an object of the user's may raise anything
-            return KeyedTable, (LostKeyValue(type(self.key_values).__name__), self.table)
-        return KeyedTable, (self.key_values, self.table)
+        # An object of the user's stays in its process, as it does in storage options.
+        kind = type(self.key_values)
+        is_own = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
+        return KeyedTable, (self.key_values if is_own else LostKeyValue(kind.__name__), self.table)
 
 
 def keyed_table(store: Store) -> KeyedTable | None:
