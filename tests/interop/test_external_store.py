@@ -425,7 +425,9 @@ def publish(*given):
             answer = yield request
         except Exception as error:
             problem = error
-        if waiting and isinstance(request, waiting[0]):
+        # An item that another writer has put is no step.
+        done = problem is None and (answer is True or not isinstance(request, KeyValueCall))
+        if waiting and done and isinstance(request, waiting[0]):
             del waiting[0]
             if not waiting:
                 os.kill(os.getpid(), signal.SIGKILL)
