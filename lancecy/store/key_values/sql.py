@@ -248,10 +248,10 @@ class SqlManifestStore:
 
     def _fail(self, error: Exception) -> Any:
         """Raise an error of the database as one of lancecy, without its statement and without the password."""
-        text = str(getattr(error, "orig", None) or error)
+        text = " ".join(str(getattr(error, "orig", None) or error).split())
         if self._url.password:
             text = text.replace(str(self._url.password), "***")
-        raise StoreError(f"the manifest store {self!r} failed: {printable(text.strip())}") from None
+        raise StoreError(f"the manifest store {self!r} failed: {printable(text)}") from None
 
 
 def open_sql(url: str, options: Options) -> SqlManifestStore:
