@@ -86,9 +86,7 @@ def test_dask_and_pickles_carry_the_store_without_its_password(
     object_options = {"manifest_store": lancecy.SqlManifestStore(options["manifest_store"])}
     for given in (options, object_options):
         frame = lancecy.scan(uri, storage_options=given)
-        sent = pickle.dumps(
-            [lancecy.dataset(uri, storage_options=given), dask.delayed(frame.__dask_graph__())]
-        )
+        sent = pickle.dumps([lancecy.dataset(uri, storage_options=given), frame.dask])
         assert PASSWORD.encode() not in sent
         with dask.config.set(scheduler="processes", num_workers=1):
             assert frame.a.sum().compute() == 45

@@ -57,7 +57,7 @@ def test_no_version_is_lost_or_made_twice_wherever_writers_die(url: str, tmp_pat
     assert [entry["version"] for entry in lance.dataset(root).versions()] == numbers
     for writer, life, n, version in acked[:: max(1, len(acked) // 40)]:
         for library in (lancecy, lance):
-            there: Any = library.dataset(root, version=version)  # type: ignore[attr-defined]
+            there: Any = library.dataset(root, version=version)
             assert there.count_rows() == version
             assert there.count_rows(f"writer = {writer} and life = {life} and n = {n}") == 1
-            assert library.dataset(root, version=version - 1).count_rows() == version - 1  # type: ignore[attr-defined]
+            assert library.dataset(root, version=version - 1).count_rows() == version - 1
