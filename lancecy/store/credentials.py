@@ -177,8 +177,8 @@ def _clean(value: object, removed: list[object], header: bool = False) -> Any:
     """The value without what is secret or not plain data; each removed item is appended to ``removed``."""
 
     def entry(name: str, item: object) -> Any:
-        if name in _COMMITTING and not (isinstance(item, str) and _IN_TEXT.search(item)):
-            return _without_password(item)
+        if name in _COMMITTING:
+            return _without_password(item) if _is_sendable(item) else _DROPPED
         if _is_secret(name, item, header):
             removed.append(name)
             return _DROPPED
@@ -209,6 +209,13 @@ def _without_password(committing: object) -> object:
         return _PASSWORD.sub(r"\1@", committing)
     bare = getattr(committing, "without_secrets", None)
     return committing if bare is None else bare()
+
+
+def _is_sendable(committing: object) -> bool:
+    """Whether another process can have a manifest store, its URL or a lock: a store must say how it is sent."""
+    if isinstance(committing, str):
+        return not _IN_TEXT.search(committing)
+    return callable(committing) or hasattr(committing, "without_secrets")
 
 
 def _secrets(value: object, is_secret: bool, header: bool = False) -> Iterator[str]:

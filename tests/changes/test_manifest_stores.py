@@ -102,6 +102,7 @@ def test_password_alone_is_taken_out_of_a_url() -> None:
         "manifest_store": "postgresql://me@host/d"
     }
     assert redact({"manifest_store": "postgresql://host/d?password=x"}) == {}
+    assert redact({"manifest_store": object()}) == {}
 
 
 def test_wrong_manifest_store_is_refused_before_anything_is_written(uri: str) -> None:

@@ -6,9 +6,11 @@ is locked for longer than one statement. SQLAlchemy speaks to the database.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
 import random
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,6 +28,8 @@ T = TypeVar("T")
 
 _TABLE = "lance_manifests"
 _TRIES = 5
+# Databases whose connections stay open.
+_MOST = 64
 _WAIT_S = 30
 # The database rolled the transaction back for the sake of another one: nothing of it happened.
 _ROLLED_BACK = frozenset({"40001", "40P01", "55P03"})
@@ -222,7 +226,7 @@ class SqlManifestStore:
         raise AssertionError("the last try returns or raises")
 
     def _once(self, work: Callable[[Connection], T]) -> T:
-        engine = _engine(self._url, os.getpid())
+        engine = _engine(self._url)
         if self._ready != os.getpid():
             self._create(engine)
             self._ready = os.getpid()
@@ -295,9 +299,26 @@ def _checked(url: str) -> URL:
     return made.set(database=os.path.abspath(made.database))
 
 
-@functools.lru_cache(maxsize=16)
-def _engine(url: URL, process: int) -> Engine:
-    """The engine of a database in a process; a child makes its own after a fork."""
+class _Engines:
+    """The engines of this process by URL, with their connections."""
+
+    lock = threading.Lock()
+    made: dict[URL, Engine] = {}  # noqa: RUF012 - one for the process
+    of_parents: list[dict[URL, Engine]] = []  # noqa: RUF012 - nor do children close what their parent uses
+
+
+def _engine(url: URL) -> Engine:
+    """The engine of a database; a child makes its own after a fork."""
+    with _Engines.lock:
+        found = _Engines.made.get(url)
+        if found is None:
+            while len(_Engines.made) >= _MOST:
+                _Engines.made.pop(next(iter(_Engines.made))).dispose()
+            found = _Engines.made[url] = _made(url)
+        return found
+
+
+def _made(url: URL) -> Engine:
     from sqlalchemy import create_engine
     from sqlalchemy.exc import NoSuchModuleError
     from sqlalchemy.pool import NullPool
@@ -343,9 +364,15 @@ def _signed(version: int) -> int:
     return version - _UNSIGNED if version >> 63 else version
 
 
-def _forget_engines() -> None:
-    # The parent's connections are not closed: it goes on to use them.
-    _engine.cache_clear()
+def _leave_engines() -> None:
+    _Engines.of_parents.append(_Engines.made)
+    _Engines.lock, _Engines.made = threading.Lock(), {}
 
 
-os.register_at_fork(after_in_child=_forget_engines)
+def _close_engines() -> None:
+    for engine in _Engines.made.values():
+        engine.dispose()
+
+
+os.register_at_fork(after_in_child=_leave_engines)
+atexit.register(_close_engines)
