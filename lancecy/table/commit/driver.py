@@ -205,8 +205,8 @@ def _create(store: Store, path: str) -> None:
 def _refusal(store: Store, why: str) -> UnsupportedError:
     return UnsupportedError(
         f"{store.uri} {why}: of two writers one would silently lose its commit, so nothing is written here; "
-        "give the table an external manifest store, in DynamoDB or a database, or a commit_lock "
-        "(the documentation's page on object stores tells how)",
+        "commit the table through an external manifest store (s3+ddb:// or the storage option manifest_store), "
+        "or under a commit_lock",
         feature="conditional put",
     )
 
