@@ -268,3 +268,27 @@ def test_table_is_read_by_any_url_of_fsspec(protocol: str, tmp_path: Path) -> No
         assert SECRET not in str(caught.value)
     assert list((tmp_path / "served" / "empty").iterdir()) == []
     assert lancecy.dataset(tmp_path / "served" / "t.lance").version == 2
+
+
+def test_store_without_conditional_create_is_written_through_a_manifest_store(
+    plain_s3: S3Server, tmp_path: Path
+) -> None:
+    bucket = plain_s3.make_bucket("with-versions-elsewhere")
+    config = {"config_kwargs": {"response_checksum_validation": "when_required"}}
+    options = {**plain_s3.storage_options, **config}
+    place = Place(
+        f"{bucket}/{uuid.uuid4().hex}.lance",
+        {**options, "manifest_store": f"sqlite:///{tmp_path}/versions.db"},
+    )
+    place.write(rows(0, 1))
+
+    def append(writer: int) -> None:
+        for number in range(3):
+            start = 1 + writer * 3 + number
+            place.write(rows(start, start + 1), mode="append")
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(append, range(4)))
+    assert ids(place.open()) == list(range(13))
+    assert place.open().version == 13
+    assert ids(Place(place.uri, options).open()) == list(range(13))
