@@ -294,7 +294,8 @@ def page(fs: Any, folder: str, after: str, token: str | None) -> tuple[dict[str,
     """
     bucket, key, _ = fs.split_path(folder)
     asked = {"Bucket": bucket, "Prefix": f"{key}/" if key else "", **fs.req_kw}
-    if after:
+    # XML has no control characters, and some servers repeat the name in their answer. Callers leave out smaller names.
+    if after.isprintable() and after:
         asked["StartAfter"] = fs.split_path(after)[1]
     if token is not None:
         asked["ContinuationToken"] = token

@@ -144,10 +144,11 @@ def error_code(error: BaseException | None) -> str:
         response = getattr(error, "response", None)
         if isinstance(response, Mapping):
             return str(response.get("Error", {}).get("Code", ""))
-        statuses = (getattr(error, name, None) for name in _STATUS)
-        found = next((str(status) for status in statuses if isinstance(status, int)), "")
-        if found:
-            return found
+        # aiohttp calls an answer that is cut short 400, which no server sent.
+        names = _STATUS[:1] if type(error).__module__.startswith("aiohttp.") else _STATUS
+        found = next((value for name in names if isinstance(value := getattr(error, name, None), int)), None)
+        if found is not None:
+            return str(int(found))
         error = error.__cause__
     return ""
 

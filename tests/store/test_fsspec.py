@@ -16,6 +16,8 @@ from typing import Any
 import fsspec
 import numpy as np
 import pytest
+from aiohttp import ClientPayloadError
+from aiohttp.http_exceptions import ContentLengthError
 from fsspec.asyn import AsyncFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
@@ -242,6 +244,23 @@ def test_error_codes_are_found_in_causes() -> None:
     outer = OSError("outer")
     outer.__cause__ = Conflict("InvalidRange")
     assert error_code(outer) == "InvalidRange"
+
+
+def test_answer_that_is_cut_short_has_no_code() -> None:
+    cut = ClientPayloadError("Response payload is not completed")
+    cut.__cause__ = ContentLengthError("Not enough data")
+    assert cut.__cause__.code == 400
+    assert error_code(cut) == ""
+
+
+def test_codes_of_google_and_azure_are_found() -> None:
+    from azure.core.exceptions import HttpResponseError
+    from gcsfs.retry import HttpError
+
+    assert error_code(HttpError({"code": 416, "message": "no such range"})) == "416"
+    refused = HttpResponseError("refused")
+    refused.status_code = 403
+    assert error_code(refused) == "403"
 
 
 def test_unverified_file_systems_do_not_create() -> None:
