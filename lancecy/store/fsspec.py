@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, BinaryIO, NoReturn, TypeVar, cast
@@ -424,7 +424,7 @@ class FsspecStore:
                     known = isinstance(info.get("size"), int)
                     yield parts.metadata(path, info, self.uri, self._place) if known else self.head(path)
 
-    def _pages(self, folder: str, after: str) -> Iterator[dict[str, Any]]:
+    def _pages(self, folder: str, after: str) -> Iterator[Mapping[str, Any]]:
         built = self._open()
         last = f"{built.root}/{after}" if after else ""
         token: str | None = None
@@ -435,7 +435,7 @@ class FsspecStore:
             if token is None:
                 return
 
-    def _found(self, folder: str) -> Iterator[dict[str, Any]]:
+    def _found(self, folder: str) -> Iterator[Mapping[str, Any]]:
         """All objects below a folder at once; nothing if it is missing."""
         try:
             yield self._call("list", folder, parts.find)
