@@ -395,7 +395,7 @@ class FsspecStore:
             found = self._call("read", path, lambda _, full: direct.ranges(full, pairs), starts[0])
             if found is not None:
                 return found
-        at_once = (built.traits.batches or direct is not None) and len(pairs) > 1
+        at_once = built.traits.batches and len(pairs) > 1
         answers: Sequence[Any] = self._call("read", path, together if at_once else singly, starts[0])
         return answers
 

@@ -117,8 +117,6 @@ def build(
     guard: AbstractContextManager[Any] = nullcontext() if is_safe else threading.RLock()
     traits = replace(_REMOTE if is_remote else _SERIAL, create_is_atomic=can_create(protocol, fs))
     direct = direct_requests(fs, root, wanted) if protocol == "s3" and given is None else None
-    if direct is not None:
-        traits = replace(traits, batches=False)  # its requests run in the threads of the caller
     return Built(os.getpid(), fs, root.rstrip("/"), guard, traits, direct)
 
 

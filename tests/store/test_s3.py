@@ -275,3 +275,19 @@ def test_login_in_the_uri(s3_server: S3Server) -> None:
     assert store.get("a").tobytes() == b"x"
     assert store.uri == "s3://with-login/t"
     assert SECRET not in repr(store)
+
+
+@pytest.mark.parametrize("more", [{}, LEFT_TO_S3FS], ids=["direct", "s3fs"])
+def test_ranges_that_touch_overlap_or_descend(s3_server: S3Server, more: dict[str, object]) -> None:
+    with start_proxy(s3_server.endpoint) as proxy:
+        options = {**replace(s3_server, endpoint=proxy.endpoint).storage_options, **more}
+        store = FsspecStore(f"{s3_server.make_bucket('particular')}/touching", options)
+        store.put("a", DATA)
+        for edges in ([0, 10, 20, 30], [500, 10, 490, 20], [0, 0, 0, 7]):
+            starts, stops = edges, [edge + 10 for edge in edges]
+            found = store.get_many("a", starts, stops)
+            assert [bytes(part) for part in found] == [DATA[start : start + 10] for start in starts]
+        proxy.traffic()
+        # Parts of one large range are requested side by side, and not as one again.
+        store.get_many("a", [0, 1 << 20, 2 << 20], [1 << 20, 2 << 20, 3 << 20])
+        assert proxy.traffic().requests == 3
