@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
@@ -28,7 +28,7 @@ from lancecy.scanning.threads import DEFAULT_BUDGET, windows
 from lancecy.scanning.units import first_rows, schedule_of
 from lancecy.session import Session
 from lancecy.store.base import Store
-from lancecy.store.fetch import RetainingFetch
+from lancecy.store.fetch import Block, FileKey, RetainingFetch
 from lancecy.store.reads import Ranges, Span
 from lancecy.store.wrap import Pairs, WrappedStore
 
@@ -284,9 +284,9 @@ class MeteredSession(Session):
         """See :meth:`Session.fetch`."""
         return super().fetch(self.counted(requests))
 
-    def fetcher(self, limit: int = 256 << 20) -> RetainingFetch:
+    def fetcher(self, limit: int = 256 << 20, known: Mapping[FileKey, Block] | None = None) -> RetainingFetch:
         """See :meth:`Session.fetcher`."""
-        return _MeteredFetch(self, limit)
+        return _MeteredFetch(self, limit, known)
 
     def counted(self, requests: Sequence[Ranges]) -> list[Ranges]:
         """The same ranges, of stores that count their requests.
@@ -325,6 +325,7 @@ class _MeteredStore(WrappedStore):
     def __init__(self, inner: Store, meter: MeteredSession) -> None:
         super().__init__(inner)
         self._meter = meter
+        self.metered = inner
 
     def _request(self, method: str, path: str, ranges: Pairs, call: Callable[[], T]) -> T:
         self._meter.add(max(1, len(ranges)), sum((stop or start) - start for start, stop in ranges))
@@ -332,8 +333,8 @@ class _MeteredStore(WrappedStore):
 
 
 class _MeteredFetch(RetainingFetch):
-    def __init__(self, meter: MeteredSession, limit: int) -> None:
-        super().__init__(meter._run_io, limit)
+    def __init__(self, meter: MeteredSession, limit: int, known: Mapping[FileKey, Block] | None) -> None:
+        super().__init__(meter._run_io, limit, known)
         self._meter = meter
 
     def __call__(self, requests: Sequence[Ranges]) -> list[Span]:

@@ -91,8 +91,8 @@ class _Plan:
 
 
 def file_key(file: SourceFile) -> FileKey:
-    """The identity of a source file within one round."""
-    return (id(file.store), file.path, file.size)
+    """The identity of a source file within one round, whether or not its store is metered."""
+    return (id(getattr(file.store, "metered", file.store)), file.path, file.size)
 
 
 def fetch_round(

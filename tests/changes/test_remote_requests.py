@@ -93,3 +93,13 @@ def test_small_files_cost_one_request_each(proxy: CountingProxy, options: dict[s
     assert proxy.traffic().requests == 7
     assert table.to_table(filter="id % 2 = 0", columns=["s"]).num_rows == 50
     assert proxy.traffic().requests == 0
+
+
+def test_analysis_counts_the_requests_that_are_made(proxy: CountingProxy, options: dict[str, str]) -> None:
+    uri = f"s3://requests/{uuid.uuid4().hex}"
+    lancecy.write_dataset(ROWS, uri, storage_options=options, max_rows_per_file=10)
+    table = lancecy.dataset(uri, storage_options=options, session=lancecy.Session())
+    proxy.traffic()
+    told = table.scanner(columns=["id"], filter="id < 1000").analyze_plan()
+    assert proxy.traffic().requests == 10
+    assert str(told).splitlines()[-1].split()[-2] == "10"
