@@ -76,8 +76,9 @@ class Pools:
     def _made(self, level: Level) -> ThreadPoolExecutor:
         size = {
             Level.AHEAD: max(4, self.threads),
-            # A worker of a cluster runs one task per processor, and the units of all of them wait here.
-            Level.WAITING: max(16, 2 * self.threads),
+            # A worker of a cluster runs one task per processor, and the units of all of them wait here. Of many
+            # small files most of the time is spent waiting.
+            Level.WAITING: max(48, 2 * self.threads),
             Level.WORKING: self.threads,
         }.get(level, 64)
         name = f"lancecy-{level.name.lower()}"

@@ -15,6 +15,7 @@ import pytest
 
 from lancecy.errors import DatasetNotFoundError, ExistsError, StoreError, TruncatedError
 from lancecy.session import Session
+from lancecy.store import s3_upload
 from lancecy.store.base import PutMode
 from lancecy.store.fsspec import FsspecStore
 from lancecy.store.reads import Ranges, SourceFile
@@ -216,6 +217,13 @@ def _parts(server: S3Server, bucket: str) -> list[str]:
         return re.findall("<Key>(.*?)</Key>", answer.read().decode())
 
 
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts as small as S3 allows."""
+    monkeypatch.setattr(s3_upload, "_PART_BYTES", 5 << 20)
+
+
+@pytest.mark.usefixtures("small_parts")
 def test_parts_are_sent_while_the_writer_is_open(s3_server: S3Server) -> None:
     with start_proxy(s3_server.endpoint) as proxy:
         options = replace(s3_server, endpoint=proxy.endpoint).storage_options
@@ -228,7 +236,8 @@ def test_parts_are_sent_while_the_writer_is_open(s3_server: S3Server) -> None:
     assert _parts(s3_server, "in-parts") == []
 
 
-@pytest.mark.parametrize("size", [8 << 20, (8 << 20) + 1, 16 << 20, (16 << 20) + 1])
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("size", [5 << 20, (5 << 20) + 1, 10 << 20, (10 << 20) + 1])
 def test_sizes_around_those_of_parts(store: FsspecStore, size: int) -> None:
     with store.put_stream("edge") as writer:
         writer.write(LARGE[:size])
@@ -236,6 +245,7 @@ def test_sizes_around_those_of_parts(store: FsspecStore, size: int) -> None:
     assert bytes(store.get("edge", size - 9)) == LARGE[size - 9 : size]
 
 
+@pytest.mark.usefixtures("small_parts")
 def test_an_upload_that_fails_leaves_no_parts(s3_server: S3Server) -> None:
     store = FsspecStore(f"{s3_server.make_bucket('no-parts')}/t", s3_server.storage_options)
 
