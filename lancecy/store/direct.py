@@ -27,6 +27,8 @@ _CLIENT_OPTIONS = frozenset({"endpoint_url", "region_name"})
 # Settings of botocore that change what is asked, or whom.
 _SETTINGS = ("AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT")
 _TIMEOUT = timedelta(seconds=30)
+# By default obstore keeps any number of connections open.
+_IDLE, _IDLE_CONNECTIONS = timedelta(seconds=15), "16"
 _LOGIN_VALID = timedelta(minutes=2)
 # After so many failures in a row, such as of a wrong region, every request would be made twice.
 _FAILURES = 4
@@ -206,7 +208,12 @@ def _store(fs: Any, bucket: str, options: Mapping[str, Any]) -> Any:
     return import_module("obstore.store").S3Store(
         bucket,
         config=config,
-        client_options={"allow_http": endpoint.startswith("http://"), "timeout": _TIMEOUT},
+        client_options={
+            "allow_http": endpoint.startswith("http://"),
+            "timeout": _TIMEOUT,
+            "pool_idle_timeout": _IDLE,
+            "pool_max_idle_per_host": _IDLE_CONNECTIONS,
+        },
         retry_config={"max_retries": 0, "retry_timeout": _TIMEOUT},
         # Without one, variables of the environment would be mixed with a login that was given.
         credential_provider=None if fs.anon else login,

@@ -323,9 +323,10 @@ def test_links_in_a_circle_end(root: Path) -> None:
 def test_folders_nested_too_deep_are_refused(root: Path) -> None:
     deep = root.joinpath(*["d"] * 70)
     deep.mkdir(parents=True)
+    before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(LimitError, match="nesting"):
         list(LocalStore(str(root)).list(""))
-    assert len(os.listdir("/proc/self/fd")) < 100
+    assert len(os.listdir("/proc/self/fd")) < before + 30
 
 
 def test_names_nobody_could_ask_for_are_not_listed(root: Path) -> None:
