@@ -20,6 +20,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup demo test check format protos bench compare chart compare-spark compare-write compare-changes compare-refs compare-remote docs asan fuzz model writers old-releases hunt-nested hunt-filters hunt-dask hunt-spark wheel clean distclean
+.PHONY: help setup demo test check format protos bench compare chart compare-spark compare-write compare-changes compare-refs compare-buckets docs asan fuzz model writers old-releases hunt-nested hunt-filters hunt-dask hunt-spark wheel clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -33,6 +34,7 @@ help:
 	@echo "make compare-changes  measures changes of a table by lancecy and pylance: deletes, updates, compaction, ..."
 	@echo "make compare-refs  measures branches, clones and tags by lancecy and pylance, of 1 and of 10,000 fragments"
 	@echo "make compare-remote  measures lancecy and pylance on an S3 server: time, requests and bytes, also with slow requests"
+	@echo "make compare-buckets  measures reads and writes of a table on one and on three S3 servers with capped bandwidth"
 	@echo "make model    tests many random histories of tables that lancecy and pylance change in turn"
 	@echo "make writers  ten minutes of processes that append, upsert, delete and compact one table at once"
 	@echo "make hunt-nested, hunt-filters, hunt-dask, hunt-spark  generated tests, many of each: nested tables exchanged"
@@ -146,6 +148,8 @@ compare-refs: $(BUILT)
 
 compare-remote: $(BUILT)
 	$(PY) bench/compare_remote.py $(ARGS)
+compare-buckets: $(BUILT)
+	.ci/with-java $(PY) bench/compare_buckets.py $(ARGS)
 
 # asv stores a description of the machine in the home directory, hence its own HOME. Without a commit it stores no results.
 bench: $(BUILT)

@@ -92,3 +92,14 @@ def test_asv_measures_this_repository() -> None:
     settings = json.loads((BENCH / "asv.conf.json").read_text())
     assert settings["repo"] == ".."
     assert (BENCH / settings["benchmark_dir"] / "__init__.py").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.s3
+def test_one_and_three_servers_are_compared() -> None:
+    """The answers of a table on one server and of one on three must be equal, or the comparison ends with an error."""
+    works = "read-threads,read-stream,read-dask,write-threads,write-dask"
+    sizes = ["--megabytes", "0.2", "--rate", "50", "--repeat", "1", "--works", works]
+    done = run_tool("python", "bench/compare_buckets.py", *sizes, "--markdown")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sum(line.startswith("| ") for line in done.stdout.splitlines()) == 2 + len(works.split(","))
