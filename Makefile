@@ -19,8 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests start hundreds of processes that import this package; bytecode files save compiling it each time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo test check format protos bench compare chart compare-spark compare-write compare-changes compare-refs compare-remote docs asan fuzz model writers old-releases hunt-nested hunt-filters hunt-dask hunt-spark wheel clean distclean
-.PHONY: help setup demo test check format protos bench compare chart compare-spark compare-write compare-changes compare-refs compare-buckets docs asan fuzz model writers old-releases hunt-nested hunt-filters hunt-dask hunt-spark wheel clean distclean
+.PHONY: help setup demo test check format protos bench compare chart compare-spark compare-write compare-changes compare-refs compare-remote compare-buckets docs asan fuzz model writers old-releases hunt-nested hunt-filters hunt-dask hunt-spark wheel clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -148,6 +147,7 @@ compare-refs: $(BUILT)
 
 compare-remote: $(BUILT)
 	$(PY) bench/compare_remote.py $(ARGS)
+
 compare-buckets: $(BUILT)
 	.ci/with-java $(PY) bench/compare_buckets.py $(ARGS)
 

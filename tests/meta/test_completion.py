@@ -19,7 +19,9 @@ def public_calls(objects: dict[str, Any]) -> Iterator[tuple[str, list[inspect.Pa
         owner = found if inspect.ismodule(found) else type(found)
         for attribute in lancecy.__all__ if owner is lancecy else dir(owner):
             value = getattr(owner, attribute)
-            if not attribute.startswith("_") and callable(value):
+            # A protocol of users' own classes is not called.
+            is_call = callable(value) and not getattr(value, "_is_protocol", False)
+            if is_call and not attribute.startswith("_"):
                 parameters = inspect.signature(value).parameters.values()
                 yield f"{name}.{attribute}", [one for one in parameters if one.name != "self"]
 

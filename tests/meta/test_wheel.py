@@ -135,6 +135,7 @@ NEED_THEIR_EXTRA = (
     "lancecy.cli.",
     "lancecy.spark.pushdown",
     "lancecy.spark.source",
+    "lancecy.store.s3",
     "lancecy.torch.needed",
 )
 
