@@ -61,7 +61,13 @@ _TRANSIENT_CLASSES = frozenset(
 )  # fmt: skip
 # Botocore's classes of failed connections that would fail again.
 _LASTING_CLASSES = frozenset(
-    {"SSLError", "ClientCertificateError", "ProxyConnectionError", "InvalidProxiesConfigError"}
+    {
+        "SSLError",
+        "ClientSSLError",
+        "ClientCertificateError",
+        "ProxyConnectionError",
+        "InvalidProxiesConfigError",
+    }
 )
 
 

@@ -13,6 +13,7 @@ import asyncio
 import hashlib
 import inspect
 import secrets
+import socket
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -45,9 +46,13 @@ _SLOWEST = 16 << 10
 _SHOWN = frozenset({"Code", "Message", "Condition", "Endpoint", "Region", "Bucket", "BucketName", "Key"})
 # Metadata of an object made by a conditional put.
 _MARK = "lancecy-put"
+_UNEXPLAINED = frozenset({"400", "401", "403"})
 _LOST_RACE = frozenset({"PreconditionFailed", "412"})
 _DEFAULT = RetryPolicy()
-_RENEWALS = 2
+# One of two may meet credentials that were fetched while the request was signed.
+_RENEWALS = 3
+# So long the same credentials are not doubted again by answers that do not say what was wrong.
+_CONFIRMED_S = 60.0
 # Credentials are fetched anew so long before they expire.
 _AHEAD_S = 60.0
 
@@ -61,8 +66,10 @@ class RetryingS3(S3FileSystem):  # type: ignore[misc]
     credentials_provider : function, optional
         Returns storage options with the credentials; see ``services.for_fsspec``. With ``expires_at_millis`` in
         them it is called again before that time.
-    *args, **options
-        As for s3fs.
+
+    Notes
+    -----
+    All other arguments are those of s3fs.
     """
 
     retries = 1
@@ -109,6 +116,11 @@ class RetryingS3(S3FileSystem):  # type: ignore[misc]
         source = _Source(self._provider, list(resolver.providers), self._handlers)
         resolver.providers = [source]
         return session
+
+    def _prepare_config_kwargs(self) -> dict[str, Any]:
+        found: dict[str, Any] = super()._prepare_config_kwargs()
+        mine = {"socket_factory": partial(_socket, float(found["read_timeout"]))}
+        return {**found, "connector_args": {**mine, **found.get("connector_args", {})}}
 
     async def _call_s3(self, method: str, *more: Any, **request: Any) -> Any:
         upload = request.get("UploadId", "")
@@ -197,6 +209,15 @@ class RetryingS3(S3FileSystem):  # type: ignore[misc]
         return bool(found["ETag"].strip('"') == f"{joined}-{len(tags)}")
 
 
+def _socket(silence_s: float, address: tuple[Any, ...]) -> socket.socket:
+    """A socket that is closed when the server takes no bytes for so long; aiohttp has a time-out for answers only."""
+    made = socket.socket(*address[:3])
+    option = getattr(socket, "TCP_USER_TIMEOUT", None)  # of Linux
+    if option is not None:
+        made.setsockopt(socket.IPPROTO_TCP, option, max(1, int(silence_s * 1000)))
+    return made
+
+
 class _Handlers:
     """Handlers of a client's events; they must not hold the file system, which closes the client when it goes."""
 
@@ -209,7 +230,8 @@ class _Handlers:
         events = client.meta.events
         events.unregister("needs-retry.s3", unique_id="retry-config-s3")
         events.register("needs-retry.s3", self.needs_retry, unique_id=_ID)
-        events.register_first("request-created.s3", self.request_created, unique_id=_ID)
+        # An id stands for one handler: a second one of the same id would be left out.
+        events.register_first("request-created.s3", self.request_created, unique_id=f"{_ID}-signed")
 
     def request_created(self, request: Any, **_: Any) -> None:
         """Note when a try is signed."""
@@ -233,7 +255,7 @@ class _Handlers:
                 return None
             parsed["Error"] = {k: v for k, v in parsed.get("Error", {}).items() if k in _SHOWN}
             code = str(parsed["Error"].get("Code", ""))
-            if code in EXPIRED and self._renewed(context):
+            if self._is_renewed(code, context):
                 return 0.0
             again = is_transient_answer(code, http.status_code)
             asked = wait_asked(http.headers.get("retry-after"))
@@ -242,13 +264,15 @@ class _Handlers:
         began = context.get("lancecy_began", time.monotonic())
         return self.policy.pause(attempts, time.monotonic() - began, asked)
 
-    def _renewed(self, context: dict[str, Any]) -> bool:
+    def _is_renewed(self, code: str, context: dict[str, Any]) -> bool:
+        """Whether other credentials may help; they are looked for when the next try is signed."""
+        # The answer to a HEAD has no body that says why: it may be the right that is missing.
+        most = _RENEWALS if code in EXPIRED else 1 if code in _UNEXPLAINED else 0
         renewals = context.get("lancecy_renewals", 0)
-        if self.credentials is None or renewals >= _RENEWALS:
+        if self.credentials is None or renewals >= most:
             return False
         context["lancecy_renewals"] = renewals + 1
-        self.credentials.refuse(context.get("lancecy_signed", 0.0))
-        return True
+        return self.credentials.refuse(context.get("lancecy_signed", 0.0), is_certain=code in EXPIRED)
 
 
 def _forget_request(error: Any) -> None:
@@ -343,24 +367,49 @@ class _Renewed(AioCredentials):  # type: ignore[misc]
         super().__init__("", "", method=_ID)  # a request is signed with what get_frozen_credentials returns
         self.texts: frozenset[str] = frozenset()
         self._inner = first
+        self._frozen: ReadOnlyCredentials | None = None
         self._find = find
         self._lock = asyncio.Lock()
         self._found = time.monotonic()
         self._refused = False
+        self._confirmed = -_CONFIRMED_S
 
-    def refuse(self, signed: float) -> None:
-        """Look for others before the next request, unless that was done after the refused one was signed."""
+    def refuse(self, signed: float, is_certain: bool) -> bool:
+        """Look for others before the next request, unless that was done after the refused one was signed.
+
+        Parameters
+        ----------
+        signed : float
+            When the refused request was signed.
+        is_certain : bool
+            Whether the server said that it is the credentials.
+
+        Returns
+        -------
+        bool
+            Whether another try may help: not if the server said nothing and the last look found the same ones.
+        """
+        if not is_certain and time.monotonic() < self._confirmed + _CONFIRMED_S:
+            return False
         if signed >= self._found:
             self._refused = True
+        return True
 
     async def get_frozen_credentials(self) -> ReadOnlyCredentials:
         async with self._lock:
             if self._refused or getattr(self._inner, "is_over", False):
-                self._inner = await self._find() or self._inner
-                self._found = time.monotonic()
-                self._refused = False
+                await self._look_again()
             frozen: ReadOnlyCredentials = await self._inner.get_frozen_credentials()
+        self._frozen = frozen
         known = {frozen.access_key, frozen.secret_key, frozen.token or ""}
         if not known <= self.texts:
             self.texts |= {text for text in known if len(text) >= 4}
         return frozen
+
+    async def _look_again(self) -> None:
+        before = self._frozen
+        self._inner = await self._find() or self._inner
+        self._found = time.monotonic()
+        self._refused = False
+        if await self._inner.get_frozen_credentials() == before:
+            self._confirmed = self._found

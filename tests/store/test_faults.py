@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import pickle
 import threading
 import time
+import traceback
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.errors import CommitUnknownError, ExistsError, StoreError
+from lancecy.errors import CommitUnknownError, ExistsError, StoreError, UnsupportedError
 from lancecy.store.base import PutMode
 from lancecy.store.fsspec import FsspecStore
 from lancecy.store.retries import RetryPolicy, split_policy, wait_asked
@@ -50,14 +53,14 @@ def rows(start: int, count: int) -> pa.Table:
 
 @pytest.fixture
 def options(s3_proxy: FaultProxy) -> dict[str, Any]:
-    """A client in pylance's words that loses patience after 0.4 s."""
+    """A client in pylance's words that loses patience after a second."""
     return {
         "aws_access_key_id": "test",
         "aws_secret_access_key": SECRET,
         "aws_endpoint": s3_proxy.s3.endpoint,
         "region": "us-east-1",
-        "request_timeout": "400ms",
-        "client_retry_timeout": 20,
+        "request_timeout": "1s",
+        "client_retry_timeout": 60,
     }
 
 
@@ -173,7 +176,7 @@ def test_threads_and_sockets_do_not_pile_up(
     s3_proxy: FaultProxy, table: str, options: dict[str, Any]
 ) -> None:
     options["client_max_retries"] = 1
-    options["request_timeout"] = "100ms"
+    options["request_timeout"] = "200ms"
     process = psutil.Process()
     counts = []
     for _ in range(4):
@@ -204,8 +207,28 @@ def test_the_pause_that_a_server_asks_for_is_kept(
     assert time.monotonic() - began >= 1
     s3_proxy.reset()
     # Longer than the client may wait: it says so at once.
-    s3_proxy.fail(WireFault("status", 503, "SlowDown", retry_after="3600"), times=None)
+    s3_proxy.fail(WireFault("status", 503, "SlowDown", retry_after="7200"), times=None)
     with pytest.raises(StoreError, match="cannot list"):
+        scanned(table, options)
+    assert s3_proxy.kinds() == ["list"]
+
+
+def test_no_try_begins_after_the_retry_time(
+    s3_proxy: FaultProxy, table: str, options: dict[str, Any]
+) -> None:
+    options["client_retry_timeout"] = "500ms"
+    s3_proxy.fail(SLOW_DOWN, times=None)
+    with pytest.raises(StoreError) as caught:
+        scanned(table, options)
+    # Pauses of at least 0.05, 0.1, 0.2 and 0.4 s.
+    assert 1 < caught.value.tries <= 4
+
+
+def test_access_that_is_denied_is_asked_for_once(
+    s3_proxy: FaultProxy, table: str, options: dict[str, Any]
+) -> None:
+    s3_proxy.fail(WireFault("status", 403, "AccessDenied"), times=None)
+    with pytest.raises(StoreError, match="cannot list '_versions' in s3://faulty"):
         scanned(table, options)
     assert s3_proxy.kinds() == ["list"]
 
@@ -283,3 +306,218 @@ def test_a_create_whose_answer_was_lost_is_recognised(
     # The same bytes from another writer are still too late.
     with pytest.raises(ExistsError):
         store.put("a", b"mine", PutMode.CREATE)
+
+
+# -- multi-part uploads ------------------------------------------------------------------------
+
+
+def upload(store: FsspecStore) -> bytes:
+    """Upload an object in three parts of at least 5 MiB, the smallest that S3 takes."""
+    data = np.random.default_rng(5).integers(0, 256, 11 << 20, dtype=np.uint8).tobytes()
+    store._write("big", lambda fs, full: fs.pipe_file(full, data, chunksize=5 << 20))
+    return data
+
+
+def unfinished(store: FsspecStore) -> list[Any]:
+    """Uploads of the store's bucket that were neither completed nor aborted."""
+    bucket = store.uri.removeprefix("s3://").partition("/")[0]
+    return list(store._open().fs.list_multipart_uploads(bucket))
+
+
+@pytest.mark.parametrize(
+    ("kind", "fault"),
+    [
+        ("start_upload", SLOW_DOWN),
+        ("part", SLOW_DOWN),
+        ("part", STALL),
+        ("part", WireFault("deaf")),
+        ("part", WireFault("cut", applied=True)),
+        ("finish_upload", SLOW_DOWN),
+        ("finish_upload", WireFault("status", 500, "InternalError", applied=True)),
+        ("finish_upload", WireFault("stall", applied=True)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.what,
+)
+def test_an_upload_in_parts_goes_on_after_a_fault(
+    kind: str, fault: WireFault, s3_proxy: FaultProxy, store: FsspecStore
+) -> None:
+    s3_proxy.reset()
+    plan = s3_proxy.fail(fault, kind=kind)
+    data = upload(store)
+    assert plan.met == 1
+    # Only what failed is sent again.
+    assert s3_proxy.kinds().count("part") <= 4
+    assert store.get("big").tobytes() == data
+    assert unfinished(store) == []
+
+
+@pytest.mark.parametrize("kind", ["part", "finish_upload"])
+def test_an_upload_that_fails_is_aborted(
+    kind: str, s3_proxy: FaultProxy, root: str, options: dict[str, Any]
+) -> None:
+    store = FsspecStore(root, {**options, "client_max_retries": 1})
+    s3_proxy.reset()
+    s3_proxy.fail(SLOW_DOWN, nth=2, times=None, kind=kind) if kind == "part" else s3_proxy.fail(
+        SLOW_DOWN, times=None, kind=kind
+    )
+    with pytest.raises(StoreError, match=r"cannot write 'big' in s3://faulty/.*2 tries"):
+        upload(store)
+    kinds = s3_proxy.kinds()
+    assert "abort_upload" in kinds
+    # No part is sent after the upload is aborted: it would be kept, and paid for.
+    assert "part" not in kinds[kinds.index("abort_upload") :]
+    assert unfinished(store) == []
+    with pytest.raises(LookupError):
+        store.head("big")
+
+
+# -- credentials -------------------------------------------------------------------------------
+
+
+class Keys:
+    """Credentials by number, of which the server behind the proxy takes only the newest."""
+
+    def __init__(self, proxy: FaultProxy) -> None:
+        self.newest = 1
+        self.given = 0
+        proxy.guard = self._guard
+
+    def _guard(self, headers: Mapping[str, str]) -> WireFault | None:
+        if headers.get("x-amz-security-token") == self.token:
+            return None
+        # As S3 does, with the token in the answer.
+        detail = f"<Token-0>{headers.get('x-amz-security-token')}</Token-0>"
+        return WireFault("status", 400, "ExpiredToken", detail=detail)
+
+    @property
+    def token(self) -> str:
+        """The newest session token."""
+        return f"t0ken-that-must-not-leak-{self.newest}"
+
+    def provide(self) -> dict[str, Any]:
+        """What a user's function returns, in pylance's words."""
+        self.given += 1
+        return {
+            "aws_access_key_id": "test",
+            "aws_secret_access_key": SECRET,
+            "aws_session_token": self.token,
+            "expires_at_millis": int((time.time() + 3600) * 1000),
+        }
+
+
+@pytest.fixture
+def keys(s3_proxy: FaultProxy) -> Keys:
+    return Keys(s3_proxy)
+
+
+def without_keys(options: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if "key" not in name} | more
+
+
+def test_credentials_that_expire_during_a_job_are_fetched_from_the_users_function(
+    s3_proxy: FaultProxy, table: str, options: dict[str, Any], keys: Keys
+) -> None:
+    mine = without_keys(options, credentials_provider=keys.provide)
+    ds = lancecy.dataset(table, storage_options=mine)
+    assert keys.given == 1
+    for _ in range(3):
+        keys.newest += 1
+        assert ds.to_table(["id"]).num_rows == ROWS
+        keys.newest += 1
+        ds = lancecy.write_dataset(rows(ROWS, 0), table, mode="append", storage_options=mine)
+    assert keys.given >= 7
+    assert ds.version == 5
+
+
+def test_credentials_near_their_end_are_fetched_before_a_request_fails(
+    s3_proxy: FaultProxy, root: str, options: dict[str, Any], keys: Keys
+) -> None:
+    def short_lived() -> dict[str, Any]:
+        keys.newest += 1
+        return {**keys.provide(), "expires_at_millis": int((time.time() + 1) * 1000)}
+
+    store = FsspecStore(root, without_keys(options, credentials_provider=short_lived))
+    store.put("a", b"x")
+    store.put("b", b"x")
+    assert keys.given >= 2
+    assert s3_proxy.kinds().count("put") == 3  # the bucket and two objects: none was refused
+
+
+def test_credentials_of_the_environment_are_read_again(
+    s3_proxy: FaultProxy, root: str, options: dict[str, Any], keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rotate() -> None:
+        keys.newest += 1
+        for name, value in (
+            ("ACCESS_KEY_ID", "test"),
+            ("SECRET_ACCESS_KEY", SECRET),
+            ("SESSION_TOKEN", keys.token),
+        ):
+            monkeypatch.setenv(f"AWS_{name}", value)
+
+    rotate()
+    store = FsspecStore(root, without_keys(options, client_retry_timeout=21))
+    store.put("a", b"x")
+    rotate()
+    assert bytes(store.get("a")) == b"x"
+    assert pickle.loads(pickle.dumps(store)).head("a").size == 1
+
+
+def test_expired_credentials_of_the_options_say_what_helps_and_nothing_secret(
+    s3_proxy: FaultProxy, root: str, options: dict[str, Any], keys: Keys, caplog: pytest.LogCaptureFixture
+) -> None:
+    old = "t0ken-that-must-not-leak-0"
+    sources = [
+        {**options, "aws_session_token": old},
+        without_keys(options, credentials_provider=lambda: {"key": "test", "secret": SECRET, "token": old}),
+    ]
+    for given in sources:
+        for fault in (None, WireFault("cut"), WireFault("stall"), WireFault("cut_body")):
+            s3_proxy.plans.clear()
+            if fault is not None:
+                s3_proxy.fail(fault, times=None)
+            store = FsspecStore(root, {**given, "client_max_retries": 0})
+            with caplog.at_level(logging.DEBUG, "lancecy"), pytest.raises(StoreError) as caught:
+                store.get("a", 0, 10)
+            assert fault is not None or "credentials_provider" in str(caught.value)
+            shown = io.StringIO()
+            traceback.print_exception(caught.value, file=shown)
+            chain: list[str] = []
+            error: BaseException | None = caught.value
+            while error is not None:
+                chain += [repr(error), repr(vars(error)), repr(getattr(error, "response", ""))]
+                chain.append(repr(vars(getattr(error, "request", None) or caught.value)))
+                error = error.__cause__ or error.__context__
+            text = f"{shown.getvalue()}{caplog.text}{store!r}{chain}".encode()
+            for said in (
+                text,
+                pickle.dumps(store),
+                pickle.dumps(caught.value),
+                pickle.dumps(caught.value.__cause__),
+            ):
+                assert b"must-not-leak" not in said
+
+
+def test_a_function_for_credentials_is_for_s3_and_must_give_them(root: str, options: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedError, match="s3://"):
+        FsspecStore("gs://bucket/t", {"credentials_provider": dict})
+    with pytest.raises(StoreError, match="credentials_provider did not return a key"):
+        FsspecStore(root, without_keys(options, credentials_provider=dict)).get("a")
+
+
+# -- other file systems ------------------------------------------------------------------------
+
+
+def test_web_servers_are_asked_again_too(
+    s3_proxy: FaultProxy, store: FsspecStore, options: dict[str, Any]
+) -> None:
+    data = bytes(range(200))
+    store.put("a", data)
+    web = FsspecStore(f"{s3_proxy.s3.endpoint}/{store.uri.removeprefix('s3://')}", {"client_max_retries": 2})
+    for fault in (SLOW_DOWN, WireFault("cut_body"), WireFault("cut"), WireFault("short_body")):
+        s3_proxy.reset()
+        s3_proxy.fail(fault)
+        assert [part.tobytes() for part in web.get_many("a", [0, 50], [20, 90])] == [data[:20], data[50:90]]
+    s3_proxy.fail(SLOW_DOWN, times=None)
+    with pytest.raises(StoreError, match="3 tries"):
+        web.get("a")
