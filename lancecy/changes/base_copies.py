@@ -26,14 +26,17 @@ class BaseCopies:
 
     Attributes
     ----------
+    base_id : int or None
+        The other base; None is the table's own folder.
     target : Store
-        Of the other base.
+        Its store.
     files : tuple of FileCopy
         Data files, and the blobs beside them.
     fragments : tuple of Fragment
         As they are afterwards; only those that change.
     """
 
+    base_id: int | None
     target: Store
     files: tuple[FileCopy, ...]
     fragments: tuple[Fragment, ...]
@@ -89,4 +92,4 @@ def base_copies(snapshot: Snapshot, fragments: Sequence[Fragment], base_id: int 
         return [data, *(blobs_of(data) if one[1] else ())]
 
     groups = snapshot.session.map(found, wanted, blocking=not snapshot.is_mapped)
-    return BaseCopies(target, tuple(copy for group in groups for copy in group), tuple(changed))
+    return BaseCopies(base_id, target, tuple(copy for group in groups for copy in group), tuple(changed))

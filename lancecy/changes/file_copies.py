@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
+from typing import Any, TypedDict
 
 from lancecy.changes.base import Change
 from lancecy.changes.base_copies import BaseCopies, base_copies
@@ -26,7 +27,23 @@ from lancecy.table.manifest import Fragment
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.targets import targets
 
-__all__ = ["FileCopies"]
+__all__ = ["COPY_DEFAULTS", "CopyFilesOptions", "FileCopies", "copy_to_base"]
+
+
+class CopyFilesOptions(TypedDict, total=False):
+    """Options of copying on workers; :meth:`FileCopies.copy_files` describes each."""
+
+    verify: bool
+    conflict_retries: int
+    retry_timeout: timedelta
+
+
+COPY_DEFAULTS: dict[str, Any] = {
+    "verify": True,
+    "conflict_retries": 10,
+    "retry_timeout": timedelta(seconds=30),
+}
+"""Default of each option."""
 
 
 class FileCopies(Change):
@@ -102,6 +119,19 @@ class FileCopies(Change):
         >>> [fragment.data_files()[0].base_id for fragment in ds.get_fragments()]
         [None, 1]
         """
+        copy = partial(copy_to_base, verify=verify, progress=progress or silent)
+        return self._copied_by(copy, fragments, filter, base, conflict_retries, retry_timeout)
+
+    def _copied_by(
+        self,
+        copy: Callable[[Snapshot, BaseCopies], None],
+        fragments: Iterable[HasFragmentId | int] | Filter,
+        filter: Filter,
+        base: str | os.PathLike[str] | None,
+        conflict_retries: int,
+        retry_timeout: timedelta,
+    ) -> dict[str, int]:
+        """Copy by a function, and commit."""
         numbers, condition = _asked(fragments, filter)
         instant = time_now()
 
@@ -112,7 +142,7 @@ class FileCopies(Change):
             chosen = _chosen(newest, numbers, condition, instant)
             made = base_copies(newest, chosen, number)
             if made.fragments:
-                _copy(newest, made, verify, progress or silent)
+                copy(newest, made)
                 self._change(made.operation, newest, CommitRequest())
             return made
 
@@ -124,8 +154,27 @@ class FileCopies(Change):
         }
 
 
-def _copy(newest: Snapshot, made: BaseCopies, verify: bool, progress: Progress) -> None:
-    """Copy the files that the base lacks, and check all of them."""
+def copy_to_base(
+    newest: Snapshot, made: BaseCopies, *, verify: bool = True, progress: Progress = silent
+) -> None:
+    """Copy the files that a base lacks, and check all of them.
+
+    Parameters
+    ----------
+    newest : Snapshot
+        The version that the copies were planned from.
+    made : BaseCopies
+    verify : bool
+        Compare all bytes, not only sizes.
+    progress : function of a Step
+
+    Raises
+    ------
+    MissingFileError
+        A file is missing in its present place.
+    StoreError
+        A store failed, or a copy differs from its file.
+    """
     explain = partial(explained, newest)
     copy_files(
         newest.session,

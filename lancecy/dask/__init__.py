@@ -4,6 +4,7 @@
 ``scan``               a table as a Dask DataFrame (``collection``)
 ``to_dask_array``      a column as a Dask array (``array``)
 ``compact``            merges small fragments on the workers (``compaction``)
+``copy_files``         data files to another base, copied by the workers (``file_copies``)
 ``changes``            the rows that differ between two versions (``row_changes``)
 ``diff``               the same for versions of different branches (``row_changes``)
 ``add_columns``        columns computed by the workers (``columns``)
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from lancecy.dask.dtypes import NestedArrowDtype as NestedArrowDtype
     from lancecy.dask.dtypes import plain as plain
     from lancecy.dask.dtypes import to_frame as to_frame
+    from lancecy.dask.file_copies import copy_files as copy_files
     from lancecy.dask.merging import merge_insert as merge_insert
     from lancecy.dask.row_changes import changes as changes
     from lancecy.dask.row_changes import diff as diff
@@ -45,6 +47,7 @@ _HOMES = {
     "lancecy.dask.columns": "add_columns",
     "lancecy.dask.compaction": "compact",
     "lancecy.dask.dtypes": "NestedArrowDtype plain to_frame",
+    "lancecy.dask.file_copies": "copy_files",
     "lancecy.dask.merging": "merge_insert",
     "lancecy.dask.row_changes": "changes diff",
     "lancecy.dask.updating": "update",

@@ -5,6 +5,7 @@
 ``changes``              the rows that differ between two versions (``row_changes``)
 ``diff``                 the same for versions of different branches (``row_changes``)
 ``compact``              merges small fragments on the executors (``compaction``)
+``copy_files``           data files to another base, copied by the executors (``file_copies``)
 ``write``                a DataFrame to a table, written by the executors (``sink``)
 ``add_columns``          columns computed by the executors (``columns``)
 ``merge``                a DataFrame into a table by keys, joined by the executors (``merging``)
@@ -30,6 +31,7 @@ from lancecy.lazy_attributes import lazy_attributes
 if TYPE_CHECKING:
     from lancecy.spark.columns import add_columns as add_columns
     from lancecy.spark.compaction import compact as compact
+    from lancecy.spark.file_copies import copy_files as copy_files
     from lancecy.spark.frames import dataframe as dataframe
     from lancecy.spark.frames import read as read
     from lancecy.spark.merging import merge as merge
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "lancecy.spark.columns": "add_columns",
     "lancecy.spark.compaction": "compact",
+    "lancecy.spark.file_copies": "copy_files",
     "lancecy.spark.frames": "dataframe read",
     "lancecy.spark.merging": "merge",
     "lancecy.spark.row_changes": "changes diff",

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pytest
 
 import lancecy
+import lancecy.dask
 from lancecy import DatasetBasePath
 from lancecy.errors import MissingFileError, NotFoundError, RetryableConflictError, StoreError
 from lancecy.progress import Step
@@ -166,6 +167,27 @@ class TestCopied:
         assert bases(ds) == [1, 1, 1, *[None] * 7]
         assert ds.to_table().equals(rows)
         assert (steps[-1].what, steps[-1].done, steps[-1].total) == ("copy files", *[counts["num_bytes"]] * 2)
+
+
+class TestWorkers:
+    @pytest.mark.parametrize("scheduler", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
+    def test_dask_workers_copy_and_one_version_is_made(self, tmp_path: Path, scheduler: str) -> None:
+        ds = a_table(tmp_path)
+        before, version = ds.to_table(columns=ALL), ds.version
+
+        counts = lancecy.dask.copy_files(ds, "n < 85", base="hot", compute_kwargs={"scheduler": scheduler})
+
+        assert (counts["num_fragments"], ds.version) == (9, version + 1)
+        assert bases(ds) == [*[1] * 9, None]
+        assert ds.to_table(columns=ALL).equals(before)
+
+    def test_an_error_on_a_worker_commits_nothing(self, tmp_path: Path) -> None:
+        ds = a_table(tmp_path)
+        (tmp_path / "hot").write_text("a file, and no folder")
+
+        with pytest.raises(StoreError, match="hot"):
+            lancecy.dask.copy_files(ds, base="hot")
+        assert lancecy.dataset(ds.uri).version == ds.version
 
 
 class TestInterrupted:

@@ -1,4 +1,4 @@
-"""Replicas of bases, read by executors."""
+"""Bases on executors: replicas that they read, and files that they copy."""
 
 from __future__ import annotations
 
@@ -35,3 +35,15 @@ def test_executors_read_the_replica(spark: SparkSession, tmp_path: Path) -> None
     assert frame.filter("n < 5").count() == 5
     with pytest.raises(Exception, match="no base 'fat' for replicas"):
         spark.read.format("lancecy").option("replicas", '{"fat": []}').load(str(tmp_path / "t")).collect()
+
+
+def test_executors_copy_and_the_driver_commits_once(spark: SparkSession, tmp_path: Path) -> None:
+    base = DatasetBasePath(tmp_path / "hot", name="hot")
+    rows = {"n": list(range(200))}
+    ds = lancecy.write_dataset(rows, tmp_path / "t", max_rows_per_file=10, initial_bases=[base])
+
+    counts = lancecy.spark.copy_files(spark, ds, "n < 150", base="hot")
+
+    assert (counts["num_fragments"], counts["num_files"], ds.version) == (15, 15, 2)
+    assert [one.num_files for one in ds.bases(check=False)] == [5, 15]
+    assert ds.to_table()["n"].to_pylist() == rows["n"]
