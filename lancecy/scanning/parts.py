@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lancecy.errors import FormatError, LanceError, LimitError, TruncatedError
+from lancecy.errors import FormatError, LanceError, LimitError, StoreError, TruncatedError
 from lancecy.file.base import FileReader
 from lancecy.file.open import opening, reader_key
 from lancecy.file.tail import TAIL_BYTES
@@ -61,6 +61,8 @@ def open_parts(
     if any(source is not None for source in claimed):
         try:
             return _opened(snapshot, fragment, session, dictionaries, claimed)
+        except StoreError:
+            raise  # all tries were made
         except LanceError:
             pass  # a size or a file is wrong: the sizes from the store decide
     return _opened(snapshot, fragment, session, dictionaries, [None] * len(fragment.files))

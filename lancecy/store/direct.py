@@ -17,7 +17,10 @@ from itertools import pairwise
 from typing import Any
 from weakref import WeakKeyDictionary
 
-__all__ = ["Direct", "direct_requests"]
+__all__ = ["PUT_MARK", "Direct", "direct_requests"]
+
+PUT_MARK = "lancecy-put"
+"""Metadata of an object made by a conditional put. It tells a try whose answer was lost from another writer's put."""
 
 # Options that mean the same to both, or nothing to single requests.
 _OPTIONS = frozenset(
@@ -114,24 +117,25 @@ class Direct:
         """
         return self._ask(name, lambda key: self._library.get(self._store, key).bytes())
 
-    def put(self, name: str, value: bytes, *, create: bool = False) -> bool:
+    def put(self, name: str, value: bytes, *, mark: str = "") -> bool:
         """Write an object in one request; False if s3fs has to write it.
 
         Parameters
         ----------
         name : str
         value : bytes
-        create : bool
-            Only if there is no such object.
+        mark : str
+            If it is given, the object is written only if it is absent, and the mark becomes part of its metadata.
 
         Raises
         ------
         FileExistsError
         """
-        mode = "create" if create else "overwrite"
+        mode = "create" if mark else "overwrite"
+        attributes = {PUT_MARK: mark} if mark else None
 
         def write(key: str) -> bool:
-            self._library.put(self._store, key, value, mode=mode, use_multipart=False)
+            self._library.put(self._store, key, value, mode=mode, attributes=attributes, use_multipart=False)
             return True
 
         return bool(self._ask(name, write))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -22,6 +23,7 @@ from lancecy.errors import ExistsError, LanceError, PathPolicyError, StoreError,
 from lancecy.store import fsspec_parts as parts
 from lancecy.store.base import Memory, ObjectMeta, PutMode, Store, StoreTraits
 from lancecy.store.credentials import Options, has_secrets, redact, secret_texts
+from lancecy.store.direct import PUT_MARK
 from lancecy.store.failure import missing, raise_translated, too_short
 from lancecy.store.paths import check_path, check_prefix, is_safe_path
 from lancecy.store.ranges import check_range
@@ -361,8 +363,10 @@ class FsspecStore:
 
     def _created(self, fs: Any, full: str, value: bytes) -> None:
         direct = self._open().direct
-        if direct is None or len(value) > _ONE_PUT or not direct.put(full, value, create=True):
+        if direct is None or len(value) > _ONE_PUT:
             parts.create(fs, full, value)
+        elif not direct.put(full, value, mark=(mark := secrets.token_hex(8))):
+            parts.create(fs, full, value, {PUT_MARK: mark})
 
     def _ranges(self, path: str, pairs: Sequence[tuple[int, int]]) -> Sequence[Any]:
         """An answer or an error for each range; those that failed or are short are asked for again."""

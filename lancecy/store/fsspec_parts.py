@@ -333,8 +333,16 @@ def _moment(info: Mapping[str, Any]) -> datetime | None:
     return None
 
 
-def create(fs: Any, full: str, value: bytes) -> None:
+def create(fs: Any, full: str, value: bytes, metadata: Mapping[str, str] | None = None) -> None:
     """Put an object that must not be there yet, with a file system that :func:`can_create`.
+
+    Parameters
+    ----------
+    fs : fsspec.AbstractFileSystem
+    full : str
+    value : bytes
+    metadata : mapping, optional
+        Of the object; for S3.
 
     Raises
     ------
@@ -342,6 +350,8 @@ def create(fs: Any, full: str, value: bytes) -> None:
         It exists.
     """
     condition = _condition(fs) or {"mode": "create"}
+    if metadata:
+        condition["Metadata"] = dict(metadata)
     for attempt in range(_TRIES):
         try:
             fs.pipe_file(full, value, **condition)

@@ -25,6 +25,7 @@ from fsspec.asyn import sync_wrapper
 from s3fs import S3FileSystem
 
 from lancecy.store.credentials import Options
+from lancecy.store.direct import PUT_MARK
 from lancecy.store.retries import (
     EXPIRED,
     RetryPolicy,
@@ -44,8 +45,6 @@ _ID = "lancecy-retries"
 _SLOWEST = 16 << 10
 # Elements of an error that say what is wrong. Others quote the request, with the session token in it.
 _SHOWN = frozenset({"Code", "Message", "Condition", "Endpoint", "Region", "Bucket", "BucketName", "Key"})
-# Metadata of an object made by a conditional put.
-_MARK = "lancecy-put"
 _UNEXPLAINED = frozenset({"400", "401", "403"})
 _LOST_RACE = frozenset({"PreconditionFailed", "412"})
 _DEFAULT = RetryPolicy()
@@ -163,18 +162,18 @@ class RetryingS3(S3FileSystem):  # type: ignore[misc]
             return await send(**more)
         # If the answer is lost, the next try finds the object and cannot tell whose it is. aiohttp makes such a try
         # itself, unseen, when the server closes a connection that was used before.
-        mark = secrets.token_hex(8)
+        metadata = {PUT_MARK: secrets.token_hex(8), **more.pop("Metadata", {})}
         try:
-            return await send(**{**more, "Metadata": {**more.get("Metadata", {}), _MARK: mark}})
+            return await send(Metadata=metadata, **more)
         except Exception as error:
-            if error_code(error) in _LOST_RACE and await self._mark_of(path) == mark:
+            if error_code(error) in _LOST_RACE and await self._mark_of(path) == metadata[PUT_MARK]:
                 return None
             raise
 
     async def _mark_of(self, path: str) -> str:
         bucket, key, _ = self.split_path(path)
         found = await self._call_s3("head_object", Bucket=bucket, Key=key)
-        return str(found.get("Metadata", {}).get(_MARK, ""))
+        return str(found.get("Metadata", {}).get(PUT_MARK, ""))
 
     async def _cat_file(
         self, path: str, version_id: Any = None, start: int | None = None, end: int | None = None, **more: Any

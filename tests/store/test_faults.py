@@ -65,6 +65,15 @@ def options(s3_proxy: FaultProxy) -> dict[str, Any]:
     }
 
 
+def without_time_out(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options under which small requests are made past s3fs."""
+    return {name: value for name, value in options.items() if name != "request_timeout"}
+
+
+# A client without the time-out waits for the answers of these for half a minute.
+AT_ONCE = [name for name, fault in FAULTS.items() if fault.what != "stall"]
+
+
 @pytest.fixture
 def root(s3_proxy: FaultProxy) -> str:
     """The URI of no table yet."""
@@ -121,6 +130,37 @@ def test_a_commit_survives_a_fault_of_any_request_and_is_made_once(
 ) -> None:
     requests = counted(s3_proxy, lambda: append(table, ROWS, options))
     for count, nth in enumerate((1, requests // 2, requests - 2, requests), 1):
+        s3_proxy.reset()
+        plan = s3_proxy.fail(FAULTS[name], nth)
+        append(table, ROWS + 5 * count, options)
+        assert plan.met == 1
+        s3_proxy.reset()
+        assert scanned(table, options) == list(range(ROWS + 5 * count + 5))
+        assert lancecy.dataset(table, storage_options=options).version == 2 + count
+
+
+@pytest.mark.parametrize("name", [name for name in AT_ONCE if name in OF_SCANS])
+def test_a_scan_past_s3fs_survives_a_fault_of_any_request(
+    name: str, s3_proxy: FaultProxy, table: str, options: dict[str, Any]
+) -> None:
+    options = without_time_out(options)
+    assert FsspecStore(table, options)._open().direct is not None
+    requests = counted(s3_proxy, lambda: scanned(table, options))
+    for nth in (1, requests // 2, requests):
+        s3_proxy.reset()
+        plan = s3_proxy.fail(FAULTS[name], nth)
+        assert scanned(table, options) == list(range(ROWS))
+        assert plan.met == 1
+
+
+@pytest.mark.parametrize("name", [name for name in AT_ONCE if name != "half of the body"])
+def test_a_commit_past_s3fs_survives_a_fault_of_any_request_and_is_made_once(
+    name: str, s3_proxy: FaultProxy, table: str, options: dict[str, Any]
+) -> None:
+    options = without_time_out(options)
+    append(table, ROWS, options)  # tests once whether this client's server has conditional puts
+    requests = counted(s3_proxy, lambda: append(table, ROWS + 5, options))
+    for count, nth in enumerate((1, requests // 2, requests - 2, requests), 2):
         s3_proxy.reset()
         plan = s3_proxy.fail(FAULTS[name], nth)
         append(table, ROWS + 5 * count, options)
@@ -316,6 +356,20 @@ def test_a_create_whose_answer_was_lost_is_recognised(
         store.put("a", b"mine", PutMode.CREATE)
 
 
+@pytest.mark.parametrize("what", ["status", "cut"])
+def test_a_create_past_s3fs_whose_answer_was_lost_is_recognised(
+    what: Any, s3_proxy: FaultProxy, root: str, options: dict[str, Any]
+) -> None:
+    store = FsspecStore(root, without_time_out(options))
+    store.put("warm", b"the connection was used before")
+    s3_proxy.reset()
+    s3_proxy.fail(WireFault(what, 500, "InternalError", applied=True), kind="put")
+    store.put("a", b"mine", PutMode.CREATE)
+    assert s3_proxy.kinds() == ["put", "put", "head"]
+    with pytest.raises(ExistsError):
+        store.put("a", b"mine", PutMode.CREATE)
+
+
 # -- multi-part uploads ------------------------------------------------------------------------
 
 
@@ -451,9 +505,18 @@ def test_credentials_near_their_end_are_fetched_before_a_request_fails(
     assert s3_proxy.kinds().count("put") == 3  # the bucket and two objects: none was refused
 
 
+@pytest.mark.parametrize("is_direct", [False, True], ids=["s3fs", "direct"])
 def test_credentials_of_the_environment_are_read_again(
-    s3_proxy: FaultProxy, root: str, options: dict[str, Any], keys: Keys, monkeypatch: pytest.MonkeyPatch
+    is_direct: bool,
+    s3_proxy: FaultProxy,
+    root: str,
+    options: dict[str, Any],
+    keys: Keys,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if is_direct:
+        options = without_time_out(options)
+
     def rotate() -> None:
         keys.newest += 1
         for name, value in (
@@ -465,6 +528,7 @@ def test_credentials_of_the_environment_are_read_again(
 
     rotate()
     store = FsspecStore(root, without_keys(options, client_retry_timeout=21))
+    assert (store._open().direct is not None) == is_direct
     store.put("a", b"x")
     rotate()
     assert bytes(store.get("a")) == b"x"

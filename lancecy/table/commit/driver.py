@@ -181,7 +181,7 @@ def check_create(store: Store, *, commits: bool = True) -> None:
     probe = f"{VERSIONS}/{TEMPORARY}_probe_{secrets.token_hex(8)}"
     made = store.missing_folders(probe) if isinstance(store, LocalStore) else ()
     try:
-        _create(store, probe)
+        _create(store, probe, commits)
         try:
             store.put(probe, b"2", PutMode.CREATE)
         except ExistsError:
@@ -192,21 +192,28 @@ def check_create(store: Store, *, commits: bool = True) -> None:
             store.delete([probe])
         # A write that fails later leaves nothing of this.
         LocalStore.remove_folders(made)
-    raise _refusal(store, "replaces objects that were to be created only if they are absent")
+    raise _refusal(store, "replaces objects that were to be created only if they are absent", commits)
 
 
-def _create(store: Store, path: str) -> None:
+def _create(store: Store, path: str, commits: bool) -> None:
     try:
         store.put(path, b"1", PutMode.CREATE)
     except UnsupportedError as error:
-        raise _refusal(store, "cannot create an object only if it is absent") from error
+        raise _refusal(store, "cannot create an object only if it is absent", commits) from error
 
 
-def _refusal(store: Store, why: str) -> UnsupportedError:
+def _refusal(store: Store, why: str, commits: bool) -> UnsupportedError:
+    if commits:
+        loss = "its commit, so nothing is written here"
+        remedy = (
+            "commit the table through an external manifest store (s3+ddb:// or the storage option manifest_store), "
+            "or under a commit_lock"
+        )
+    else:
+        loss = "its tag or branch, so none is made here"
+        remedy = "tags and branches are objects of the store even if versions are committed elsewhere; keep tables that need them on a store with conditional puts"
     return UnsupportedError(
-        f"{store.uri} {why}: of two writers one would silently lose its commit, so nothing is written here; "
-        "commit the table through an external manifest store (s3+ddb:// or the storage option manifest_store), "
-        "or under a commit_lock",
+        f"{store.uri} {why}: of two writers one would silently lose {loss}; {remedy}",
         feature="conditional put",
     )
 

@@ -73,7 +73,7 @@ def test_store_without_conditional_create_is_written_through_a_key_value_store(u
 def test_what_needs_a_conditional_create_itself_is_refused_by_name(uri: str) -> None:
     ds = lancecy.write_dataset(_rows(1), uri, storage_options={"manifest_store": MemoryKeyValue()})
     for refused in (lambda: ds.tags.create("one", 1), lambda: ds.create_branch("try")):
-        with pytest.raises(UnsupportedError, match="put without replacing"):
+        with pytest.raises(UnsupportedError, match="only if it is absent.*tag or branch"):
             refused()
     assert _values(ds) == [1]
 
