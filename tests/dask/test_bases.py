@@ -16,7 +16,7 @@ import pytest
 from distributed import Client
 
 import lancecy
-from lancecy.session import Session
+from lancecy.session import Session, default
 from lancecy.store.local import open_local
 from lancecy.store.uri import register_store
 from lancecy.store.wrap import LatencyStore
@@ -86,9 +86,9 @@ def one(tmp_path_factory: pytest.TempPathFactory, version: str) -> str:
 
 @pytest.fixture
 def slow() -> Iterator[list[str]]:
-    """Every base takes 10 ms per request; gives the bases in the order they were asked."""
+    """Every base takes 30 ms per request; gives the bases in the order they were asked."""
     OneAtATime.locks, OneAtATime.served = {}, []
-    register_store("file", lambda uri, options, **how: OneAtATime(open_local(uri, options, **how), 0.01))
+    register_store("file", lambda uri, options, **how: OneAtATime(open_local(uri, options, **how), 0.03))
     try:
         yield OneAtATime.served
     finally:
@@ -100,6 +100,7 @@ def _bases(ddf: dd.DataFrame, slow: list[str]) -> list[str]:
     found = []
     for part in ddf.partitions:
         slow.clear()
+        default().cache.clear()  # it keeps small files
         part.compute(scheduler="sync")
         assert len(set(slow)) == 1
         found.append(slow[0])
@@ -126,6 +127,7 @@ def _at_once(uri: str) -> tuple[int, float]:
     """Bases at work at the same moment, and the seconds of the whole scan."""
     ddf = lancecy.scan(lancecy.dataset(uri, session=Session()), blocksize=1, index=None)
     OneAtATime.most_at_once = 0
+    default().cache.clear()
     start = time.perf_counter()
     with dask.config.set(scheduler="threads", num_workers=6):
         assert len(ddf.compute()) == FRAGMENTS * ROWS

@@ -93,7 +93,9 @@ class AzureServer:
 @pytest.fixture(scope="session")
 def second_s3() -> Iterator[S3Server]:
     """A second S3 server program."""
-    with serving(lambda port, _: [str(_BIN / "moto_server"), "-H", "127.0.0.1", "-p", str(port)]) as address:
+    module = {"PYTHONPATH": str(Path(__file__).parents[2])}
+    program = [sys.executable, "-m", "tests.helpers.moto"]
+    with serving(lambda port, _: [*program, str(port)], environment=module) as address:
         yield S3Server(address)
 
 
