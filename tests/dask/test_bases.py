@@ -86,9 +86,9 @@ def one(tmp_path_factory: pytest.TempPathFactory, version: str) -> str:
 
 @pytest.fixture
 def slow() -> Iterator[list[str]]:
-    """Every base takes 30 ms per request; gives the bases in the order they were asked."""
+    """Every base takes 60 ms per request; gives the bases in the order they were asked."""
     OneAtATime.locks, OneAtATime.served = {}, []
-    register_store("file", lambda uri, options, **how: OneAtATime(open_local(uri, options, **how), 0.03))
+    register_store("file", lambda uri, options, **how: OneAtATime(open_local(uri, options, **how), 0.06))
     try:
         yield OneAtATime.served
     finally:
