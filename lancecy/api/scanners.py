@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -185,11 +187,30 @@ class Scanner:
         """Run the scan and return one table."""
         if self._keys:
             return self._sorted_table()
+        if self._request.filter is not None and self._request.limit is not None:
+            found = self._found_early()
+            if found is not None:
+                return found
+        return self._table_of(self._request)
+
+    def _found_early(self) -> pa.Table | None:
+        """The result, if the first fragments have enough rows that pass: planning all may take longer than reading these."""
+        request = self._request
+        if request.fragments is not None or request.limit is None:
+            return None
+        first = [fragment.id for fragment in islice(self._context.leading(), _MANY_FRAGMENTS)]
+        if len(first) < _MANY_FRAGMENTS:
+            return None
+        found = self._table_of(replace(request, fragments=tuple(first[:_EARLY_FRAGMENTS])))
+        return found if found.num_rows >= request.limit else None
+
+    def _table_of(self, request: ScanRequest) -> pa.Table:
         context = self._context
         # Enough units that no thread is left alone with a large last one.
         width = max(1, len(self.schema))
         min_units = -(-4 * context.session.threads // width) if context.session.threads > 1 else 1
-        return threads.collect(context, self._plan(_blocksize(self._request), min_units), self._request)
+        spec = self._make_spec(request, False)
+        return threads.collect(context, plan(context, request, spec, _blocksize(request), min_units), request)
 
     def _sorted_table(self) -> pa.Table:
         return self._sorted(Scanner(self._context, self._make_spec, self._sorting).to_table())
@@ -284,6 +305,10 @@ class Scanner:
 
 LanceScanner = Scanner
 """The class under pylance's name."""
+
+
+# A scan with a filter and a limit reads a few fragments of many before it plans all.
+_EARLY_FRAGMENTS, _MANY_FRAGMENTS = 16, 256
 
 
 def _blocksize(request: ScanRequest) -> int | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import zip_longest
 from typing import TypeVar
@@ -61,7 +61,7 @@ class ScanContext:
         self._indexing = threading.Lock()
         source = snapshot.dictionary_source()
         self._dictionaries = DictionaryFile(source.store, source.path, source.size, source.identity)
-        self._by_id = {fragment.id: fragment for fragment in snapshot.manifest.fragments}
+        self._leading: dict[int, Fragment] = {}
 
     @property
     def fragments(self) -> tuple[Fragment, ...]:
@@ -75,7 +75,7 @@ class ScanContext:
         ------
         NotFoundError
         """
-        found = self._by_id.get(fragment_id)
+        found = self._leading.get(fragment_id) or self._by_id.get(fragment_id)
         if found is None:
             known = [str(f.id) for f in self.fragments[:10]]
             raise NotFoundError(
@@ -86,12 +86,21 @@ class ScanContext:
             )
         return found
 
+    @cached_property
+    def _by_id(self) -> dict[int, Fragment]:
+        return {fragment.id: fragment for fragment in self.fragments}
+
     def selected(self, ids: Sequence[int] | None) -> list[Fragment]:
         """The fragments with these ids in table order, or all of them."""
         if ids is None:
             return list(self.fragments)
-        chosen = {self.metadata(i).id for i in ids}
-        return [f for f in self.fragments if f.id in chosen]
+        return [self.metadata(i) for i in sorted(set(ids))]
+
+    def leading(self) -> Iterator[Fragment]:
+        """The fragments in table order. Where only the first are taken, the others are never made."""
+        for fragment in self.snapshot.manifest.each_fragment():
+            self._leading[fragment.id] = fragment
+            yield fragment
 
     def files(self, fragment_id: int) -> FragmentFiles:
         """The opened files of a fragment; opening them costs IO the first time."""

@@ -185,7 +185,10 @@ def _fragment_units(
     skip = request.offset if free else 0
     left = request.limit if free else None
     position = 0
-    for fragment in context.selected(request.fragments):
+    few = left is not None and request.fragments is None
+    for fragment in context.leading() if few else context.selected(request.fragments):
+        if left == 0:
+            return
         live = context.live_rows(fragment)
         first = min(skip, live)
         last = live if left is None else min(live, first + left)

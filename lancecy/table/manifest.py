@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -260,6 +260,7 @@ class Manifest:
         cls,
         makers: Mapping[str, Callable[[], object]],
         num_rows: int | Callable[[], int | None] | None = None,
+        each: Callable[[], Iterator[Fragment]] | None = None,
         **known: Any,
     ) -> Manifest:
         """A manifest that makes some of its attributes on first use.
@@ -271,6 +272,8 @@ class Manifest:
         num_rows : int or function, optional
             Live rows of all fragments, if known without making the fragments; or a function that counts them, or
             returns None if it needs the fragments.
+        each : function, optional
+            Makes the fragments one after the other, for who needs only the first ones.
         **known
             All other attributes with a value.
         """
@@ -279,6 +282,7 @@ class Manifest:
         for name in makers:
             del made.__dict__[name]
         made.__dict__["_makers"] = dict(makers)
+        made.__dict__["_each"] = each
         if callable(num_rows):
             made.__dict__["_makers"]["num_rows"] = num_rows
         elif num_rows is not None:
@@ -290,6 +294,8 @@ class Manifest:
         if maker is not None:
             value = self.__dict__.setdefault(name, maker())
             self.__dict__["_makers"].pop(name, None)
+            if name == "fragments":
+                self.__dict__["_each"] = None  # it holds the parsed message
             return value
         if name in self.__dict__:
             return self.__dict__[name]  # another thread has made it meanwhile
@@ -298,7 +304,12 @@ class Manifest:
     def __getstate__(self) -> dict[str, Any]:
         for name in tuple(self.__dict__.get("_makers", ())):
             getattr(self, name)
-        return {name: value for name, value in self.__dict__.items() if name != "_makers"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_makers", "_each")}
+
+    def each_fragment(self) -> Iterator[Fragment]:
+        """The fragments by ascending id, made one by one if that was not done yet."""
+        each: Callable[[], Iterator[Fragment]] | None = self.__dict__.get("_each")
+        return iter(self.fragments) if each is None or "fragments" in self.__dict__ else each()
 
     @cached_property
     def num_rows(self) -> int | None:

@@ -15,13 +15,13 @@ Facts: table sheet, sections 1 and 2; file sheet 0.1, section 7.1.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from itertools import pairwise
 from operator import attrgetter
-from typing import Self, TypeAlias
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -37,7 +37,23 @@ from lancecy.table.wire.fragments_bulk import MIN_FRAGMENTS, check_bulk
 
 __all__ = ["decode", "decode_message", "decode_timestamp", "encode", "remember", "section", "with_places"]
 
-_Found: TypeAlias = "tuple[Callable[[], tuple[Fragment, ...]], int | Callable[[], int | None] | None]"
+
+class _Found(NamedTuple):
+    """What makes the fragments of a manifest later.
+
+    Attributes
+    ----------
+    make : function
+    num_rows : int or function, optional
+        Their live rows, if known without making them.
+    each : function, optional
+        Makes them one after the other; only for ids that ascend.
+    """
+
+    make: Callable[[], tuple[Fragment, ...]]
+    num_rows: int | Callable[[], int | None] | None = None
+    each: Callable[[], Iterator[Fragment]] | None = None
+
 
 _FOOTER_BYTES = 16
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -127,7 +143,7 @@ def _kept(data: bytes, limits: Limits) -> tuple[Manifest, table_pb2.Manifest]:
     memory = np.frombuffer(data, np.uint8)
     if isinstance(data, _Written):
         message = data.message
-        made = partial(_fragments, message, limits), partial(_num_rows, message, limits)
+        made = _Found(partial(_fragments, message, limits), partial(_num_rows, message, limits))
         return _manifest(message, memory, limits, lambda: made), message
     return _decoded(memory, limits)
 
@@ -276,10 +292,12 @@ def _manifest(
     makers: dict[str, Callable[[], object]] = {
         "schema": lambda: build_schema(message.fields, message.schema_metadata)
     }
-    makers["fragments"], num_rows = looked_at()
+    found = looked_at()
+    makers["fragments"] = found.make
     return Manifest.later(
         makers,
-        num_rows,
+        found.num_rows,
+        found.each,
         version=message.version,
         timestamp=_timestamp(message),
         tag=message.tag or None,
@@ -329,14 +347,16 @@ def _writer(message: table_pb2.Manifest) -> WriterVersion | None:
 
 
 def _checked_in_bulk(message: table_pb2.Manifest, raw: bytes, limits: Limits) -> _Found:
-    """The function that makes the checked fragments, and their live rows if known."""
+    """What makes the checked fragments."""
     count = limits.check("fragments", len(message.fragments), "number of fragments")
     if count >= MIN_FRAGMENTS:
         found = check_bulk(raw, count, limits)
         if found is not None:
-            return partial(_fragments, message, limits), found.num_rows
+            return _Found(
+                partial(_fragments, message, limits), found.num_rows, partial(_each, message, limits)
+            )
     fragments = _fragments(message, limits)
-    return lambda: fragments, None
+    return _Found(lambda: fragments)
 
 
 def _num_rows(message: table_pb2.Manifest, limits: Limits) -> int | None:
@@ -344,6 +364,11 @@ def _num_rows(message: table_pb2.Manifest, limits: Limits) -> int | None:
     count = len(message.fragments)
     found = check_bulk(message.SerializeToString(), count, limits) if count >= MIN_FRAGMENTS else None
     return None if found is None else found.num_rows
+
+
+def _each(message: table_pb2.Manifest, limits: Limits) -> Iterator[Fragment]:
+    shared: dict[tuple[int, ...], tuple[int, ...]] = {}
+    return (decode_fragment(part, shared, limits) for part in message.fragments)
 
 
 def _fragments(message: table_pb2.Manifest, limits: Limits) -> tuple[Fragment, ...]:

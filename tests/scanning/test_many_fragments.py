@@ -1,0 +1,79 @@
+"""Tables of many fragments: a scan that needs a few rows looks at a few fragments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import lancecy
+from lancecy.table.wire import fragment, manifest
+from tests.helpers.datasets import write_table
+
+FRAGMENTS, ROWS = 300, 5
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A table whose column ``id`` counts the rows."""
+    place = str(tmp_path_factory.mktemp("many") / "t.lance")
+    write_table(place, fragments=FRAGMENTS, rows=ROWS)
+    return place
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Ids of the fragments that were made from the manifest."""
+    ids: list[int] = []
+    decode = fragment.decode_fragment
+
+    def counted(message: Any, *rest: Any) -> Any:
+        ids.append(message.id)
+        return decode(message, *rest)
+
+    manifest._kept.cache_clear()
+    monkeypatch.setattr(manifest, "decode_fragment", counted)
+    yield ids
+    manifest._kept.cache_clear()
+
+
+def opened(root: str) -> lancecy.Dataset:
+    return lancecy.dataset(root, session=lancecy.Session(threads=2))
+
+
+def test_first_rows_are_read_from_the_first_fragments(root: str, made: list[int]) -> None:
+    ds = opened(root)
+    assert ds.head(12)["id"].to_pylist() == list(range(12))
+    assert ds.to_table(["id"], limit=7, offset=9)["id"].to_pylist() == list(range(9, 16))
+    assert len(set(made)) < 10
+    # Rows and fragments are those of the whole table as before.
+    assert len(ds.get_fragments()) == FRAGMENTS
+    assert ds.to_table(["id"])["id"].to_pylist() == list(range(FRAGMENTS * ROWS))
+    assert ds.head(3)["id"].to_pylist() == [0, 1, 2]
+
+
+def test_limit_of_a_filter_is_reached_before_all_fragments_are_made(root: str, made: list[int]) -> None:
+    found = opened(root).to_table(["id"], filter="id % 2 = 1", limit=4, offset=3)
+    assert found["id"].to_pylist() == [7, 9, 11, 13]
+    assert len(set(made)) < FRAGMENTS
+
+
+def test_numbers_of_rows_count_from_the_start_of_the_table(root: str) -> None:
+    found = opened(root).to_table(["_rowoffset"], filter="id % 2 = 1", limit=4, offset=3)
+    assert found["_rowoffset"].to_pylist() == [7, 9, 11, 13]
+
+
+@pytest.mark.parametrize("limit", [0, 3, 10, 5000])
+@pytest.mark.parametrize("offset", [0, 2, 90])
+def test_rows_far_behind_are_found(root: str, limit: int, offset: int) -> None:
+    passing = [n for n in range(FRAGMENTS * ROWS) if n % 16 == 0]
+    found = opened(root).to_table(["id"], filter="id % 16 = 0", limit=limit, offset=offset)
+    assert found["id"].to_pylist() == passing[offset : offset + limit]
+
+
+def test_chosen_fragments_are_read_in_the_order_of_the_table(root: str) -> None:
+    ds = opened(root)
+    parts = ds.get_fragments()
+    found = ds.scanner(["id"], fragments=[parts[200], parts[3], parts[3]], limit=8).to_table()
+    assert found["id"].to_pylist() == [*range(15, 20), *range(1000, 1003)]
