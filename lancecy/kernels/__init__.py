@@ -34,6 +34,7 @@ the fault. ``LANCECY_KERNELS=reference`` in the environment selects the slow Num
 ``_pack``          pack_blocks
 ``_scatter``       place_spans
 ``_stats``         compare_bounds, compare_bytes_bounds (EQ, NE, LT, LE, GT, GE)
+``_distances``     hamming_distances, vector_distances (L2, COSINE, DOT)
 =================  ==========================================================
 """
 
@@ -42,12 +43,15 @@ from __future__ import annotations
 import os
 import sys
 
-from lancecy.kernels._codes import EQ, GE, GT, LE, LT, NE
+from lancecy.kernels._codes import COSINE, DOT, EQ, GE, GT, L2, LE, LT, NE
 
 __all__ = [
+    "COSINE",
+    "DOT",
     "EQ",
     "GE",
     "GT",
+    "L2",
     "LE",
     "LT",
     "NE",
@@ -67,6 +71,7 @@ __all__ = [
     "find_words",
     "fsst_decode",
     "gather_fixed",
+    "hamming_distances",
     "hash_rows",
     "index_words",
     "join_bytes",
@@ -91,6 +96,7 @@ __all__ = [
     "unpack_inline",
     "unpack_stream",
     "varwidth_offsets",
+    "vector_distances",
     "zip_fixed",
     "zip_variable",
     "zipped_offsets",
@@ -113,6 +119,7 @@ if _chosen == "reference":
     from lancecy.kernels.reference.comparison import compare_bounds, compare_bytes_bounds, match_bytes
     from lancecy.kernels.reference.compression import expand_runs, fsst_decode, join_bytes, lz4_blocks
     from lancecy.kernels.reference.dictionary import check_codes, take_fixed, take_offsets, take_values
+    from lancecy.kernels.reference.distances import hamming_distances, vector_distances
     from lancecy.kernels.reference.fullzip import zip_fixed, zip_variable
     from lancecy.kernels.reference.join import find_words, hash_rows, index_words
     from lancecy.kernels.reference.json_path import json_select
@@ -144,6 +151,7 @@ elif _chosen == "cython":
         from lancecy.kernels._bitstream import unpack_stream
         from lancecy.kernels._bytesplit import join_bytes
         from lancecy.kernels._dictionary import check_codes
+        from lancecy.kernels._distances import hamming_distances, vector_distances
         from lancecy.kernels._fsst import fsst_decode
         from lancecy.kernels._fullzip import zip_fixed, zip_variable
         from lancecy.kernels._join import find_words, hash_rows, index_words

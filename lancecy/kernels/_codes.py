@@ -12,9 +12,10 @@ from typing import NoReturn
 
 from lancecy.errors import ExpressionError, FormatError, TruncatedError
 
-__all__ = ["EQ", "GE", "GT", "LE", "LT", "NE", "Fault", "fail"]
+__all__ = ["COSINE", "DOT", "EQ", "GE", "GT", "L2", "LE", "LT", "NE", "Fault", "fail"]
 
 EQ, NE, LT, LE, GT, GE = range(6)
+L2, COSINE, DOT = range(3)
 
 
 class Fault(Enum):
