@@ -24,10 +24,11 @@ from lancecy.api.diff import TableDiff, compare
 from lancecy.api.history import History
 from lancecy.api.refs import Tags
 from lancecy.api.scanners import Scanner
+from lancecy.api.searches import NearestScanner
 from lancecy.changes.fragment_columns import FragmentColumns
 from lancecy.changes.fragments import FragmentChanges
 from lancecy.changes.options import UNSUPPORTED_WRITES
-from lancecy.errors import with_short_tracebacks
+from lancecy.errors import UnsupportedError, with_short_tracebacks
 from lancecy.expr.build import Filter
 from lancecy.inspection import display
 from lancecy.inspection.bases import BaseStatus, base_statuses
@@ -39,6 +40,7 @@ from lancecy.limits import Limits
 from lancecy.progress import Progress
 from lancecy.scanning import threads
 from lancecy.scanning.context import ScanContext
+from lancecy.scanning.nearest import make_nearest
 from lancecy.scanning.options import (
     SCAN_DEFAULTS,
     UNSUPPORTED_SCANS,
@@ -579,9 +581,23 @@ class Dataset(Scans, Changes, History, Branching, Clones):
         blob_handling : "blobs_descriptions", optional
             Blob columns give descriptors; :meth:`take_blobs` reads the bytes. The other values of pylance are
             accepted for tables without such columns.
-        batch_readahead, fragment_readahead, io_buffer_size, late_materialization, use_scalar_index, prefilter, \
-        fast_search, disable_scoring_autoprojection : optional
-            Accepted for compatibility with pylance, and ignored: they change no row of a scan without a search.
+        nearest : mapping, optional
+            Search: return the rows whose vectors are nearest to a query, exactly, by comparing every row. Entries:
+            ``column``; ``q``, a vector, or a list of vectors, for which the result has a first column
+            ``query_index``; ``k`` (10); ``metric`` or ``distance_type``, "l2" (squared), "cosine" or "dot" for
+            vectors of floats, "hamming" for those of uint8; ``distance_range``, a pair ``(low, high)`` of numbers or
+            None: ``low <= distance < high``. Entries of pylance that steer an index are checked and ignored. The
+            result has a column ``_distance`` (float32) and comes by query, distance and row id; null vectors and
+            distances that are NaN are left out.
+        prefilter : bool
+            In a search the filter chooses the rows that are compared. By default it is applied to the k rows found,
+            and may name ``_distance``.
+        disable_scoring_autoprojection : bool
+            A search returns ``_distance`` only if the columns name it.
+        batch_readahead, fragment_readahead, io_buffer_size, late_materialization, use_scalar_index, fast_search : \
+        optional
+            Accepted for compatibility with pylance, and ignored: they change no row of a scan. A search refuses
+            ``fast_search=True``, since it uses no index.
 
         Returns
         -------
@@ -594,7 +610,16 @@ class Dataset(Scans, Changes, History, Branching, Clones):
         ValueError, TypeError
             Invalid arguments.
         UnsupportedError
-            An argument of pylance that asks for a search, such as ``nearest``.
+            An argument of pylance that lancecy does not have, such as ``full_text_query``; a search in multivectors.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> ds = lancecy.dataset("example.lance")
+        >>> query = ds.take([7], columns=["vec"])["vec"][0]
+        >>> found = ds.to_table(columns=["id"], nearest={"column": "vec", "q": query, "k": 3})
+        >>> found.column_names, found["id"][0].as_py(), found["_distance"][0].as_py()
+        (['id', '_distance'], 7, 0.0)
         """
         given = {"columns": columns, "filter": filter, "limit": limit, "offset": offset, **options}
         return self._scan({**self._scan_defaults, **{name: v for name, v in given.items() if v is not None}})
@@ -618,9 +643,26 @@ class Dataset(Scans, Changes, History, Branching, Clones):
             asked["use_stats"],
         )
         memory = positive("memory_bytes", asked["memory_bytes"]) or threads.DEFAULT_BUDGET
+        if asked["nearest"] is not None:
+            return self._searching(asked, request, memory)
         return Scanner(
             self._context, self.scan_spec, request, asked["order_by"], memory, asked["strict_batch_size"]
         )
+
+    def _searching(self, asked: Mapping[str, Any], request: ScanRequest, memory: int) -> NearestScanner:
+        """A scan with ``nearest``."""
+        if asked["order_by"] is not None:
+            raise ValueError("a search returns rows by distance: leave order_by out, and sort its result")
+        if asked["fast_search"]:
+            raise UnsupportedError(
+                "fast_search=True is not supported: lancecy uses no vector index, so a search compares every row",
+                feature="fast_search",
+            )
+        schema = self._snapshot.schema.scanned
+        search = make_nearest(asked["nearest"], schema, bool(asked["prefilter"]))
+        add_distance = not asked["disable_scoring_autoprojection"]
+        strict = asked["strict_batch_size"]
+        return NearestScanner(self._context, self.scan_spec, request, search, add_distance, memory, strict)
 
     @scanning
     def to_delayed(

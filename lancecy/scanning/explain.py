@@ -113,6 +113,9 @@ class Explanation:
     fragments : tuple of FragmentLine
     num_fragments : int
         In the whole table.
+    search : str or None
+        Which rows a search returns, and how it finds them. The other attributes then describe the scan that it
+        compares, of the vectors.
     """
 
     uri: str
@@ -121,6 +124,7 @@ class Explanation:
     filter: str | None
     fragments: tuple[FragmentLine, ...]
     num_fragments: int
+    search: str | None = None
 
     @property
     def kept_fragments(self) -> int:
@@ -206,6 +210,7 @@ class Explanation:
         skipped = self.num_fragments - self.kept_fragments
         return [
             ("scan of", f"{self.uri} at version {self.version}"),
+            *((("search", self.search),) if self.search else ()),
             ("columns", shown or "none"),
             ("filter", self.filter or "none"),
             ("fragments", f"{self.kept_fragments:,} of {self.num_fragments:,} kept, {skipped:,} skipped"),

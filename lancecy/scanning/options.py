@@ -44,6 +44,8 @@ class ScanOptions(TypedDict, total=False):
     fragments: Sequence[HasFragmentId | int] | None
     scan_in_order: bool | None
     order_by: OrderBy
+    nearest: Mapping[str, Any] | None
+    prefilter: bool | None
     with_row_id: bool | None
     with_row_address: bool | None
     use_stats: bool | None
@@ -53,7 +55,6 @@ class ScanOptions(TypedDict, total=False):
     io_buffer_size: int | None
     late_materialization: bool | list[str] | None
     use_scalar_index: bool | None
-    prefilter: bool | None
     fast_search: bool | None
     disable_scoring_autoprojection: bool | None
     blob_handling: BlobHandling | None
@@ -70,7 +71,6 @@ SCAN_DEFAULTS: dict[str, Any] = {
 """Defaults by name; None where the scan decides."""
 
 UNSUPPORTED_SCANS = {
-    "nearest": "lancecy has no vector search yet; compute distances on to_table(columns=[…])",
     "full_text_query": "lancecy has no full-text search yet; filter with LIKE or contains()",
     "include_deleted_rows": "deleted rows are not read; open an older version with checkout_version",
     "index_segments": "lancecy uses no index yet",
@@ -82,6 +82,7 @@ UNSUPPORTED_SCANS = {
 
 WITHOUT_SCAN_OPTIONS = {
     **UNSUPPORTED_SCANS,
+    "nearest": "scanner, to_table and other scans of a dataset search",
     **dict.fromkeys(
         (
             "batch_readahead",

@@ -25,7 +25,7 @@ from lancecy.scanning.request import ROW_OFFSET, VIRTUAL_COLUMNS, ScanRequest
 from lancecy.scanning.virtual import is_selectable
 from lancecy.schema import Field, Schema
 
-__all__ = ["Output", "Projection", "project"]
+__all__ = ["Output", "Projection", "expression_schema", "project"]
 
 Path = tuple[str, ...]
 
@@ -176,6 +176,11 @@ def _names(arrow: pa.Schema, virtual: Sequence[str]) -> pa.Schema:
     fields = [field.with_type(bare_type(field.type)) for field in arrow]
     fields += [pa.field(name, pa.uint64(), False) for name in virtual]
     return pa.schema(fields, metadata=arrow.metadata)
+
+
+def expression_schema(schema: Schema) -> pa.Schema:
+    """The columns that an expression may name: those of the table, and virtual ones that none of these hides."""
+    return _names(schema.arrow, _virtual_names(schema))
 
 
 def _metadata_answers(bound: Bound | None, virtual: Sequence[str]) -> tuple[Expr, ...]:
