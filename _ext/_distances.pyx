@@ -1,8 +1,8 @@
 """Distances between vectors and queries: every vector of one block of memory with every query.
 
-A vector has ``dimension`` numbers, and vectors lie one after the other. Sums are kept in 16 lanes, number ``i`` of a
-vector in lane ``i % 16``, which the compiler keeps in vector registers; the lanes are added in halves at the end. The
-order of additions is therefore that of the twin, whatever the processor.
+A vector has ``dimension`` numbers, and vectors lie one after the other. Sums are kept in 16 lanes, number
+``i`` of a vector in lane ``i % 16``, which the compiler keeps in vector registers; the lanes are added in
+halves at the end. The order of additions is therefore that of the twin, whatever the processor.
 """
 
 from libc.math cimport NAN, sqrt, sqrtf
@@ -91,7 +91,7 @@ cdef int64_t _fill(
     const Number *norms,
     float *out,
 ) except -1 nogil:
-    # bounds: the caller checked that vectors, queries, norms and out have as many entries as are reached here.
+    # bounds: the caller checked that vectors, queries, norms and out have as many entries as are reached.
     cdef Py_ssize_t row, query
     cdef const Number *vector
     cdef const Number *wanted
@@ -138,8 +138,8 @@ def vector_distances(
     out_norms : (num_queries,) of the same dtype
         Lengths of the queries.
     out : (num_queries * rows,) float32
-        Distances of the first query to all vectors, then those of the second, and so on. Computed in the dtype of the
-        vectors and then rounded.
+        Distances of the first query to all vectors, then those of the second, and so on. Computed in the
+        dtype of the vectors and then rounded.
 
     Raises
     ------

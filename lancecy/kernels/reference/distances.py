@@ -55,12 +55,14 @@ def vector_distances(
     if metric not in (L2, COSINE, DOT):
         raise ValueError("metric is not one of 0..2")
     _check(vectors, queries, dimension, out)
-    wanted, rows = queries.reshape(-1, dimension), vectors.reshape(-1, dimension)
+    wanted: NDArray[Any] = queries.reshape(-1, dimension)
+    rows: NDArray[Any] = vectors.reshape(-1, dimension)
     if out_norms.size != len(wanted):
         raise ValueError("out_norms does not have one entry per query")
     with np.errstate(all="ignore"):
         out_norms[:] = np.sqrt(_sums(wanted * wanted))
-        for found, query, norm in zip(out.reshape(len(wanted), len(rows)), wanted, out_norms, strict=True):
+        for number, norm in enumerate(out_norms):
+            found, query = out.reshape(len(wanted), len(rows))[number], wanted[number]
             if metric == L2:
                 found[:] = _sums(np.square(rows - query))
                 continue
@@ -77,6 +79,7 @@ def hamming_distances(
 ) -> None:
     """As :func:`lancecy.kernels.hamming_distances`."""
     _check(vectors, queries, dimension, out)
-    rows, wanted = vectors.reshape(-1, dimension), queries.reshape(-1, dimension)
-    for found, query in zip(out.reshape(len(wanted), len(rows)), wanted, strict=True):
-        found[:] = np.bitwise_count(rows ^ query).sum(axis=1)
+    wanted: NDArray[Any] = queries.reshape(-1, dimension)
+    rows: NDArray[Any] = vectors.reshape(-1, dimension)
+    for number in range(len(wanted)):
+        out.reshape(len(wanted), len(rows))[number] = np.bitwise_count(rows ^ wanted[number]).sum(axis=1)
