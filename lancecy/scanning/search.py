@@ -155,7 +155,7 @@ def _best(context: ScanContext, unit: FilteredUnit, projection: Projection, sear
     """The best rows of one piece."""
     read, wanted = _contiguous(unit)
     (found,) = rows_of(context, [read], projection, few=True)
-    parts = []
+    parts: list[Neighbours] = []
     start = 0
     for column in (piece[0] for piece in found.pieces):
         for vectors, nulls in _vectors(column, search):
@@ -210,7 +210,7 @@ def _distances(vectors: NDArray[Any], search: Nearest) -> NDArray[np.float32]:
     out = np.empty(len(queries) * len(vectors), np.float32)
     if vectors.dtype == np.float16:
         return _half_distances(vectors, queries, search)
-    flat = np.require(vectors, requirements="CA").reshape(-1)
+    flat = np.require(vectors, requirements=["C", "A"]).reshape(-1)
     if search.metric == "hamming":
         kernels.hamming_distances(flat, queries.reshape(-1), search.dimension, out)
     else:

@@ -45,7 +45,8 @@ def ds(tmp_path_factory: pytest.TempPathFactory, numbers: np.ndarray[Any, Any]) 
 
 
 def living(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return rows[rows % 7 != 3]
+    kept: np.ndarray[Any, Any] = rows[rows % 7 != 3]
+    return kept
 
 
 def test_the_nearest_rows_are_found_among_the_living_ones(
@@ -112,7 +113,7 @@ def test_a_search_in_some_fragments_compares_these(
 def test_pieces_and_blocks_do_not_change_the_answer(
     ds: lancecy.Dataset, numbers: np.ndarray[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scan = {"columns": ["id"], "nearest": {"column": "v", "q": numbers[:3], "k": 9}}
+    scan: dict[str, Any] = {"columns": ["id"], "nearest": {"column": "v", "q": numbers[:3], "k": 9}}
     whole = ds.to_table(**scan)
     monkeypatch.setattr("lancecy.scanning.search._PIECE_BYTES", 1000)
     monkeypatch.setattr("lancecy.scanning.search._BLOCK_DISTANCES", 12)
