@@ -19,6 +19,8 @@ from lancecy.scanning.nearest import Nearest
 from lancecy.scanning.plan import ScanPlan
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.search import Output, compare, search_plan, search_request
+from lancecy.scanning.shared_search import SharedSearch
+from lancecy.scanning.task import ScanUnit
 
 __all__ = ["NearestScanner"]
 
@@ -63,7 +65,7 @@ class NearestScanner(Scanner):
         self._memory = memory_bytes
         self._strict = strict_batch_size
         self._keys = ()
-        self._search = search
+        self._search, self._add_distance = search, add_distance
         self._compared = search_request(request, search)
         context.projection(self._compared)
         self._output = Output(context, request, search, add_distance)
@@ -83,7 +85,31 @@ class NearestScanner(Scanner):
         ------
         ValueError
         """
-        raise ValueError("tasks do not see each other's rows, so a search cannot be split into scan tasks")
+        raise ValueError(
+            "tasks do not see each other's rows, so a search cannot be split into scan tasks: search with to_table, "
+            "lancecy.scan(nearest=…) or lancecy.spark.read(nearest=…)"
+        )
+
+    def shared(
+        self, blocksize: int | None = None, embed_credentials: bool = False
+    ) -> tuple[SharedSearch, list[tuple[ScanUnit, ...]]]:
+        """The search in parts, for executors: what tasks share, and the rows that each one compares.
+
+        Parameters
+        ----------
+        blocksize : int or None, bytes
+            Target size of a task; None makes one task per fragment.
+        embed_credentials : bool
+            As for :meth:`Scanner.plan`.
+        """
+        spec = self._make_spec(self._request, embed_credentials)
+        tasks = self._plan(blocksize).tasks
+        return SharedSearch(spec, self._search, self._add_distance), [task.units for task in tasks]
+
+    @property
+    def num_bytes(self) -> int:
+        """Estimate of the bytes that the search reads."""
+        return sum(task.num_bytes for task in self._plan().tasks)
 
     def _plan(
         self,

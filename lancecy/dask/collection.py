@@ -8,14 +8,16 @@ optimiser off.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
 from lancecy.api.datasets import Dataset, OpenOptions, opened, opening
+from lancecy.api.searches import NearestScanner
 from lancecy.dask.reader import Labels, Parts, Reader, Source
+from lancecy.dask.searching import check_labels, searched
 from lancecy.errors import warn
 from lancecy.expr.build import Filter
 from lancecy.interop.delayed import block_bytes
@@ -38,6 +40,8 @@ def scan(
     filter: Filter = None,
     columns: Columns = None,
     *,
+    nearest: Mapping[str, Any] | None = None,
+    prefilter: bool = False,
     blocksize: int | str | None = "128MiB",
     index: Literal["position", "rowid"] | None = "position",
     interleave: bool | None = None,
@@ -61,6 +65,12 @@ def scan(
         As for :meth:`lancecy.Dataset.scanner`.
     version, asof, storage_options, untrusted, allowed_bases, limits, replicas
         As for :func:`lancecy.dataset`; not allowed with a Dataset, which has fixed them.
+    nearest : mapping, optional
+        Search: return the rows whose vectors are nearest to a query, as :meth:`lancecy.Dataset.scanner` does. Tasks
+        compare ``blocksize`` bytes of vectors each, and one more reads the rows found: the frame has one partition,
+        whose rows are numbered from zero in the order of the search.
+    prefilter : bool
+        In a search the filter chooses the rows that are compared, not those of the result.
     blocksize : int or text such as "128MiB", or None
         Bytes of the selected columns per partition: large fragments are split, small ones grouped.
         None makes one partition per fragment.
@@ -91,6 +101,8 @@ def scan(
         The table cannot be opened.
     ColumnNotFoundError, ExpressionError
         The columns or the filter do not fit the schema.
+    UnsupportedError
+        A search in multivectors.
     ValueError, TypeError
         Invalid arguments.
 
@@ -114,7 +126,17 @@ def scan(
     if index not in ("position", "rowid", None):
         raise ValueError(f"index must be 'position', 'rowid' or None, not {index!r}")
     source = opened(uri, **options)
-    scanner = source.scanner(columns, filter, with_row_id=with_row_id, with_row_address=with_row_address)
+    scanner = source.scanner(
+        columns,
+        filter,
+        nearest=nearest,
+        prefilter=prefilter,
+        with_row_id=with_row_id,
+        with_row_address=with_row_address,
+    )
+    if isinstance(scanner, NearestScanner):
+        check_labels(index, interleave)
+        return searched(scanner, block_bytes(blocksize), embed_credentials)
     request = scanner.request
     if index == "rowid" and "_rowid" in (*scanner.schema.names, *source.schema.names):
         raise ValueError(

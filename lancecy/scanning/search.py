@@ -87,6 +87,18 @@ class Neighbours:
         """Some of the rows."""
         return Neighbours(self.queries[rows], self.distances[rows], self.row_ids[rows], self.addresses[rows])
 
+    def to_batch(self) -> pa.RecordBatch:
+        """The rows as Arrow, in signed types: ``query``, ``distance``, ``row_id``, ``address``."""
+        ids, addresses = self.row_ids.view(np.int64), self.addresses.view(np.int64)
+        columns = {"query": self.queries, "distance": self.distances, "row_id": ids, "address": addresses}
+        return pa.RecordBatch.from_pydict({name: pa.array(column) for name, column in columns.items()})
+
+    @classmethod
+    def from_batch(cls, batch: pa.RecordBatch) -> Neighbours:
+        """The rows of :meth:`to_batch`."""
+        queries, distances, ids, addresses = (column.to_numpy() for column in batch.columns)
+        return cls(queries, distances, ids.view(np.uint64), addresses.view(np.uint64))
+
 
 _NOTHING = Neighbours(
     np.empty(0, np.int32), np.empty(0, np.float32), np.empty(0, np.uint64), np.empty(0, np.uint64)

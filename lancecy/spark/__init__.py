@@ -18,8 +18,9 @@
 ``spark_arrow_schema``   the Arrow types in which Spark holds a table's columns (``types``)
 =======================  ===================================================================
 
-``convert`` converts values to Spark's types, ``tasks`` divides a table and reads the parts, ``pushdown`` and
-``aggregates`` compute aggregates on the executors, ``options`` parses options of the format, ``workers`` checks the executors' Python, ``autoload`` is the module that Spark looks for.
+``convert`` converts values to Spark's types, ``tasks`` divides a table and reads the parts, ``searching`` searches for
+nearest neighbours, ``pushdown`` and ``aggregates`` compute aggregates on the executors, ``options`` parses options of the
+format, ``workers`` checks the executors' Python, ``autoload`` is the module that Spark looks for.
 """
 
 from __future__ import annotations

@@ -21,12 +21,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 import pyarrow as pa
 
 from lancecy.api.datasets import OPEN_DEFAULTS, Dataset, TrustOptions, opened
+from lancecy.api.searches import NearestScanner
 from lancecy.expr.build import Filter
 from lancecy.keyword_options import shared_options
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.plan import ScanPlan
 from lancecy.scanning.request import Columns
 from lancecy.spark.convert import Converter
+from lancecy.spark.searching import searched
 from lancecy.spark.tasks import TaskReader, batch_limits, divide, numbers
 from lancecy.spark.types import normalize, spark_arrow_schema, spark_struct
 from lancecy.table.refs.reference import Reference
@@ -253,6 +255,8 @@ def read(
     asof: date | str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     *,
+    nearest: Mapping[str, Any] | None = None,
+    prefilter: bool = False,
     blocksize: int | None = None,
     batch_size: int | None = None,
     with_row_id: bool = False,
@@ -282,6 +286,12 @@ def read(
         As for :meth:`lancecy.Dataset.scanner`.
     version, asof, storage_options, untrusted, allowed_bases, limits, replicas
         As for :func:`lancecy.dataset`; not allowed with a Dataset, which has fixed them.
+    nearest : mapping, optional
+        Search: return the rows whose vectors are nearest to a query, as :meth:`lancecy.Dataset.scanner` does. Tasks
+        compare ``blocksize`` bytes of vectors each, and one more reads the rows found: the frame has one partition,
+        in the order of the search.
+    prefilter : bool
+        In a search the filter chooses the rows that are compared, not those of the result.
     blocksize : int, optional, bytes
         Target size of a partition; by default one partition per core, of 8 to 128 MiB.
     batch_size : int, optional
@@ -301,7 +311,7 @@ def read(
     Raises
     ------
     UnsupportedError
-        A column type that Spark cannot hold, or a table that this release does not read.
+        A column type that Spark cannot hold, a table that this release does not read, or a search in multivectors.
     ImportError
         The executors' Python has no lancecy or another release of it, or has another version.
     DatasetNotFoundError, NotFoundError, FormatError, StoreError, ColumnNotFoundError, ExpressionError
@@ -320,12 +330,17 @@ def read(
     scanner = source.scanner(
         columns,
         filter,
+        nearest=nearest,
+        prefilter=prefilter,
         **batch_limits(batch_size),
         with_row_id=with_row_id,
         with_row_address=with_row_address,
     )
     if not len(scanner.schema):
         raise ValueError("Spark cannot hold a DataFrame without columns: select at least one")
+    if isinstance(scanner, NearestScanner):
+        sending = (truncate_nanoseconds, embed_credentials, check_workers)
+        return searched(spark, scanner, _parallelism(spark), blocksize, *sending)
     struct = spark_struct(scanner.schema)
     plan, parts = divide(scanner, source.context, _parallelism(spark), blocksize, embed_credentials)
     if not parts:
