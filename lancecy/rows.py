@@ -205,10 +205,25 @@ class RowSelection:
             )
         if other.is_all:
             return self
+        single = self.indices if self.indices is not None else other.indices
+        if single is not None and single.size * 16 < self.num_rows:
+            # Few rows of many: no mask over all of them.
+            if self.indices is not None:
+                return RowSelection(self.num_rows, indices=single[other._has(single)])
+            ordered = np.unique(single)
+            return RowSelection(self.num_rows, indices=ordered[self._has(ordered)])
         mask = other.to_mask()
         if self.indices is not None:
             return RowSelection(self.num_rows, indices=self.indices[mask[self.indices]])
         return RowSelection.from_mask(self.to_mask() & mask)
+
+    def _has(self, rows: Int64) -> NDArray[np.bool_]:
+        """Which of some rows are selected."""
+        if self.indices is not None:
+            return np.isin(rows, self.indices)
+        run = np.searchsorted(self._stops, rows, side="right")
+        found: NDArray[np.bool_] = rows >= np.append(self._starts, self.num_rows)[run]
+        return found
 
     def minus(self, deleted: Int64) -> RowSelection:
         """Without the given row offsets (ascending, unique; those outside are ignored)."""

@@ -594,7 +594,10 @@ class Dataset(Scans, Changes, History, Branching, Clones):
             and may name ``_distance``.
         disable_scoring_autoprojection : bool
             A search returns ``_distance`` only if the columns name it.
-        batch_readahead, fragment_readahead, io_buffer_size, late_materialization, use_scalar_index, fast_search : \
+        use_scalar_index : bool, optional
+            Use indices on scalar columns for the filter (the default). An index that cannot be read is left out with a
+            warning; with True it raises. False uses none.
+        batch_readahead, fragment_readahead, io_buffer_size, late_materialization, fast_search : \
         optional
             Accepted for compatibility with pylance, and ignored: they change no row of a scan. A search refuses
             ``fast_search=True``, since it uses no index.
@@ -641,6 +644,7 @@ class Dataset(Scans, Changes, History, Branching, Clones):
             _fragment_ids(asked["fragments"]),
             asked["scan_in_order"],
             asked["use_stats"],
+            asked["use_scalar_index"],
         )
         memory = positive("memory_bytes", asked["memory_bytes"]) or threads.DEFAULT_BUDGET
         if asked["nearest"] is not None:

@@ -45,7 +45,7 @@ class SourceLine:
     Attributes
     ----------
     name : str
-        "row ids", "statistics"; see ``lancecy.scanning.sources``.
+        "row ids", "indices", "statistics"; see ``lancecy.scanning.sources``.
     kind : str
         "exact": its proved conditions are not tested again on the rows it left. "at most": all conditions are
         tested. "unknown": it ruled out nothing.
@@ -53,12 +53,15 @@ class SourceLine:
         Live rows left by this source and those before it.
     proved : tuple of str
         Conditions that are true for all rows left.
+    indices : tuple of str
+        Names and types of the indices used.
     """
 
     name: str
     kind: str
     rows: int
     proved: tuple[str, ...] = ()
+    indices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +187,9 @@ class Explanation:
         kinds = dict.fromkeys(s.kind for _, s in told if s is not None and s.kind != "unknown")
         proved = dict.fromkeys(text for _, s in told if s is not None for text in s.proved)
         shown = ", ".join([*kinds, *proved][: len(kinds) + 3])
-        return f"{left:,} of {self.rows:,} rows left ({shown})"
+        used = dict.fromkeys(index for _, s in told if s is not None for index in s.indices)
+        by = f" by {', '.join(used)}" if used else ""
+        return f"{left:,} of {self.rows:,} rows left{by} ({shown})"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: the attributes, the sums over all fragments, and each fragment."""
@@ -336,7 +341,7 @@ def _line(context: ScanContext, unit: ScanUnit, projection: Projection, request:
 
 def _source_line(answer: Answer, rows: int) -> SourceLine:
     proved = tuple(describe(condition, max_values=10) for condition in answer.found.proved)
-    return SourceLine(answer.source.name, answer.found.kind, rows, proved)
+    return SourceLine(answer.source.name, answer.found.kind, rows, proved, answer.found.names)
 
 
 def _is_narrowed(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> bool:

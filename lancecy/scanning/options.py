@@ -73,7 +73,7 @@ SCAN_DEFAULTS: dict[str, Any] = {
 UNSUPPORTED_SCANS = {
     "full_text_query": "lancecy has no full-text search yet; filter with LIKE or contains()",
     "include_deleted_rows": "deleted rows are not read; open an older version with checkout_version",
-    "index_segments": "lancecy uses no index yet",
+    "index_segments": "a scan uses all segments of an index",
     "scan_stats_callback": "scanner(…).analyze() returns the rows, bytes and requests of a scan",
     "row_addr_allowlist": "filter with _rowaddr IN (…)",
     "row_addr_blocklist": "filter with _rowaddr NOT IN (…)",

@@ -91,6 +91,8 @@ class Projection:
         Virtual columns that outputs need.
     filter_virtual : tuple of str
         Virtual columns that ``filter`` needs.
+    index_use : bool or None
+        See ``ScanRequest``.
     """
 
     outputs: tuple[Output, ...]
@@ -103,6 +105,7 @@ class Projection:
     where: tuple[Expr, ...] = ()
     virtual: tuple[str, ...] = ()
     filter_virtual: tuple[str, ...] = ()
+    index_use: bool | None = None
     _narrower: dict[frozenset[Expr], Projection] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
@@ -245,6 +248,7 @@ def project(schema: Schema, request: ScanRequest) -> Projection:
         virtual=tuple(name for name in virtual if (name,) in paths),
         whole=bound,
         stored=schema,
+        index_use=request.index_use,
         **_tested(schema, bound, rest),
     )
 

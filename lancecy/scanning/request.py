@@ -64,6 +64,8 @@ class ScanRequest:
         Return rows in table order.
     use_stats : bool
         Skip pages whose statistics prove that no row matches.
+    index_use : bool or None
+        Use indices: False, no; True, and raise if one cannot be read; None, and warn then.
     """
 
     columns: tuple[tuple[str, Expr | None], ...] | None = None
@@ -77,6 +79,7 @@ class ScanRequest:
     fragments: tuple[int, ...] | None = None
     ordered: bool = True
     use_stats: bool = True
+    index_use: bool | None = None
 
     def narrowed(self, names: Sequence[str]) -> ScanRequest:
         """The same request with only these of its columns.
@@ -202,6 +205,7 @@ def make_request(
     fragments: Sequence[int] | None = None,
     ordered: bool = True,
     use_stats: bool = True,
+    index_use: bool | None = None,
 ) -> ScanRequest:
     """Check the user's arguments and make a request from them.
 
@@ -229,4 +233,5 @@ def make_request(
         fragments=None if fragments is None else tuple(whole_number("a fragment", f) for f in fragments),
         ordered=bool(ordered),
         use_stats=bool(use_stats),
+        index_use=None if index_use is None else bool(index_use),
     )

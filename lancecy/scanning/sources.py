@@ -19,8 +19,8 @@ Rules for a source:
 - A limit counts rows that passed, after everything here, so a source answers for the whole fragment.
 - A fragment of which it knows only some rows is unknown to it, unless the others are among its candidates.
 
-An error of a source ends the scan: to continue without it would hide a damaged index behind slow answers. A
-:class:`LanceError` passes as it is, any other exception becomes one that names the source.
+An error of a source ends the scan: a :class:`LanceError` passes as it is, any other exception becomes one that names
+the source. Indices report damage with a warning instead, unless the scan asked for them (``use_scalar_index=True``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.errors import FormatError, LanceError
-from lancecy.expr import Expr, falsify
+from lancecy.expr import Expr, conjuncts, falsify
+from lancecy.index.answers import RowAnswer, all_of
+from lancecy.index.catalog import Catalog, catalog_of
 from lancecy.rows import RowSelection
 from lancecy.scanning.fragment import FragmentFiles
 from lancecy.scanning.project import Projection
@@ -52,6 +54,7 @@ __all__ = [
     "PageStatistics",
     "Question",
     "RowIds",
+    "ScalarIndices",
     "answers",
     "concerned",
 ]
@@ -77,11 +80,14 @@ class Candidates:
         Conditions of the question that are true for all these rows, so that they are not tested again.
     pages : PageCount
         For explanations, from sources that work by page.
+    names : tuple of str
+        For explanations: the indices used.
     """
 
     rows: RowSelection | None = None
     proved: tuple[Expr, ...] = ()
     pages: PageCount = PageCount()
+    names: tuple[str, ...] = ()
 
     @classmethod
     def exact(cls, rows: RowSelection, proved: Iterable[Expr]) -> Candidates:
@@ -168,6 +174,49 @@ class RowIds:
 
 
 @dataclass(frozen=True, slots=True)
+class ScalarIndices:
+    """Indices on scalar columns: those rows of the fragments they cover for which the filter may be true."""
+
+    name: str = "indices"
+    reads_files: bool = False
+
+    def concerns(self, snapshot: Snapshot, projection: Projection) -> bool:
+        """Whether an index concerns one of the conditions."""
+        bound = projection.filter
+        if bound is None or projection.index_use is False or snapshot.manifest.index_section is None:
+            return False
+        catalog = catalog_of(snapshot)
+        return any(catalog.query(bound, condition) is not None for condition in conjuncts(bound.expr))
+
+    def candidates(self, question: Question) -> Candidates:
+        """See :class:`lancecy.index.catalog.Catalog`.
+
+        Raises
+        ------
+        LanceError
+            An index is damaged, and the scan asked for indices (``use_scalar_index=True``).
+        """
+        bound = question.projection.filter
+        if bound is None:
+            return Candidates()
+        catalog = catalog_of(question.snapshot)
+        told = {c: self._answer(catalog, question, c) for c in conjuncts(bound.expr)}
+        found = all_of(list(told.values()))
+        if found is None:
+            return Candidates()
+        proved = tuple(condition for condition, one in told.items() if one is not None and one.is_exact)
+        return Candidates(found.rows, proved, names=found.names)
+
+    def _answer(self, catalog: Catalog, question: Question, condition: Expr) -> RowAnswer | None:
+        bound, fragment = question.projection.filter, question.fragment
+        query = None if bound is None else catalog.query(bound, condition)
+        if query is None or fragment.id != fragment.stored_id:
+            return None
+        is_strict = question.projection.index_use is True
+        return catalog.answer(query, fragment.id, question.num_rows, is_strict)
+
+
+@dataclass(frozen=True, slots=True)
 class PageStatistics:
     """Page statistics: leaves out pages for which they prove that the filter is true for no row."""
 
@@ -206,7 +255,7 @@ def _pages_as_rows(starts: NDArray[np.int64], keep: NDArray[np.bool_]) -> RowSel
     return RowSelection(int(starts[-1]), first[some], last[some])
 
 
-SOURCES: tuple[CandidateSource, ...] = (RowIds(), PageStatistics())
+SOURCES: tuple[CandidateSource, ...] = (RowIds(), ScalarIndices(), PageStatistics())
 """Sources of every scan, in the order they are asked: free ones first."""
 
 

@@ -27,6 +27,7 @@ Facts: storage layout specification, "Base Path System"; table sheet, sections 2
 from __future__ import annotations
 
 import re
+import uuid
 from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote
@@ -50,7 +51,15 @@ from lancecy.table import flags
 from lancecy.table.homes import GONE, REFUSED, Home, MovableStore, is_gone
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath, BasePaths, DataFile, DeletionFile, ExternalFile, Fragment
-from lancecy.table.paths import DATA, DELETIONS, check_name, check_relative, check_text, deletion_file_name
+from lancecy.table.paths import (
+    DATA,
+    DELETIONS,
+    INDICES,
+    check_name,
+    check_relative,
+    check_text,
+    deletion_file_name,
+)
 
 __all__ = ["Bases", "canonical_base", "spelling"]
 
@@ -114,6 +123,20 @@ class Bases:
         name = deletion_file_name(fragment_id & 0xFFFFFFFF, file)
         return self._file(file.base_id, DELETIONS, name)
 
+    def index(self, base_id: int | None, number: uuid.UUID, name: str) -> tuple[Store, str]:
+        """Store of a file of an index and its path there (raises as :meth:`data`).
+
+        Parameters
+        ----------
+        base_id : int or None
+            None is the table's own folder.
+        number : uuid.UUID
+            Of the segment.
+        name : str
+            One segment of a path.
+        """
+        return self._file(base_id, INDICES, f"{number}/{check_name(name, 'name of a file of an index')}")
+
     def external(self, file: ExternalFile) -> tuple[Store, str]:
         """Store of a file addressed from the dataset root and its path there (raises as :meth:`data`)."""
         return self._root, check_relative(file.path, "path of an external file")
@@ -126,7 +149,7 @@ class Bases:
         base_id : int or None
             None is the table's own folder.
         kind : str
-            ``paths.DATA`` or ``paths.DELETIONS``.
+            ``paths.DATA``, ``paths.DELETIONS`` or ``paths.INDICES``.
 
         Raises
         ------

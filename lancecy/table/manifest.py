@@ -178,7 +178,7 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """One entry of the index section: carried from version to version, never opened.
+    """One entry of the index section: one segment of an index.
 
     Attributes
     ----------

@@ -158,6 +158,11 @@ class Snapshot:
         return (self.version, self.identity, *self.location.key)
 
     @cached_property
+    def derived(self) -> dict[type, object]:
+        """Values that layers above make of this snapshot and keep with it, by their class."""
+        return {}
+
+    @cached_property
     def is_mapped(self) -> bool:
         """Whether all files are memory-mapped, so that reading costs no request."""
         return self.bases.is_mapped
@@ -304,7 +309,7 @@ class Snapshot:
         return self.session.cache.get(key, lambda: index_rows(self), lambda index: index.nbytes + 1000)
 
     def indices(self) -> tuple[IndexEntry, ...]:
-        """The index section's entries; read, never used.
+        """The index section's entries.
 
         Raises
         ------

@@ -21,6 +21,7 @@ ROWS = [
     "write",
     "inspection | blobs | interop",
     "scanning | namespace",
+    "index",
     "file | table | expr",
     "encodings",
     "session | schema_wire | schema_json",

@@ -1,4 +1,4 @@
-"""The index section of a manifest file; its entries are carried along and not used.
+"""The index section of a manifest file.
 
 Facts: table sheet, section 10.1.
 """

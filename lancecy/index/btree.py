@@ -1,0 +1,144 @@
+"""BTREE: values with their row ids in sorted order, and the bounds of each page of them.
+
+::
+
+    page_data.lance     values, ids       nulls first, then ascending; page k has rows k*batch_size to (k+1)*batch_size
+    page_lookup.lance   min, max, null_count, page_idx     one row per page; metadata "batch_size"
+
+A page that begins with nulls has no minimum, although it may have values.
+
+Source: sheet of indices, section B3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lancecy.errors import FormatError, UnsupportedError
+from lancecy.index.bounds import column_stats
+from lancecy.index.condition import Condition
+from lancecy.index.files import IndexFile
+from lancecy.index.found import FoundRows
+from lancecy.index.segment import Segment
+from lancecy.rows import RowSelection
+from lancecy.stats import ColumnStats
+
+__all__ = ["DATA_FILE", "LOOKUP_FILE", "BTree"]
+
+Int64: TypeAlias = NDArray[np.int64]
+UInt64: TypeAlias = NDArray[np.uint64]
+
+LOOKUP_FILE = "page_lookup.lance"
+DATA_FILE = "page_data.lance"
+
+_DEFAULT_PAGE_ROWS = 4096
+# Values decoded at a time.
+_BATCH_ROWS = 1 << 20
+# With more of the pages to be read than this part (1/4), reading the column itself costs less.
+_WORTHWHILE = 4
+_FEW_PAGES = 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BTree:
+    """An opened BTREE segment.
+
+    Attributes
+    ----------
+    data : IndexFile
+    starts, stops : (num_pages,) int64
+        Rows of each page in ``data``.
+    stats : ColumnStats
+        Of each page.
+    """
+
+    data: IndexFile
+    starts: Int64
+    stops: Int64
+    stats: ColumnStats
+
+    @classmethod
+    def open(cls, segment: Segment) -> BTree:
+        """Open the files of a segment.
+
+        Raises
+        ------
+        FormatError, LimitError
+            They are damaged, or disagree.
+        UnsupportedError
+            A layout of several ranges, which a distributed build leaves.
+        DatasetNotFoundError
+            One is missing.
+        """
+        lookup = segment.file(LOOKUP_FILE)
+        if lookup.metadata.get("range_partitioned", "false") != "false":
+            raise UnsupportedError("a BTREE index in several ranges", feature="BTREE indices in ranges")
+        data = segment.file(DATA_FILE)
+        segment.check_type(data.type_of("values"), DATA_FILE)
+        segment.check_type(lookup.type_of("min"), LOOKUP_FILE)
+        lows, highs, nulls, pages = lookup.read(["min", "max", "null_count", "page_idx"])
+        starts, stops = _page_rows(lookup, data, pages)
+        null_counts = nulls.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        return cls(data, starts, stops, column_stats(lows, highs, null_counts, stops - starts))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, roughly."""
+        return 1000 + 100 * self.starts.size
+
+    def find(self, condition: Condition, segment: Segment) -> FoundRows | None:
+        """The rows for which a condition is true; None if reading the column costs less.
+
+        Raises
+        ------
+        FormatError, LimitError
+            The pages are damaged.
+        """
+        pages = condition.possible_in(self.stats, self.stops - self.starts)
+        if pages.size > max(_FEW_PAGES, self.starts.size // _WORTHWHILE):
+            return None
+        starts, stops = self.starts[pages], self.stops[pages]
+        order = np.argsort(starts, kind="stable")
+        found = [
+            self._ids(condition, rows) for rows in _batches(starts[order], stops[order], self.data.num_rows)
+        ]
+        ids = np.concatenate(found) if found else np.empty(0, np.uint64)
+        return FoundRows(segment.places.of_ids(ids), is_exact=True)
+
+    def _ids(self, condition: Condition, rows: RowSelection) -> UInt64:
+        values, ids = self.data.read(["values", "ids"], rows)
+        if ids.null_count or ids.type != pa.uint64():
+            raise FormatError("row ids of an index are null or no numbers").within(self.data.source.path)
+        numbers: UInt64 = ids.to_numpy()
+        return numbers[condition.true_for(values)]
+
+
+def _page_rows(lookup: IndexFile, data: IndexFile, pages: pa.Array) -> tuple[Int64, Int64]:
+    """First and last rows of the pages, which together are all rows."""
+    stated = lookup.metadata.get("batch_size", str(_DEFAULT_PAGE_ROWS))
+    size = int(stated) if stated.isdecimal() and len(stated) < 10 else 0
+    if size == 0 or pages.null_count:
+        raise FormatError(f"pages of {stated!r} rows, or without a number").within(lookup.source.path)
+    starts = pages.to_numpy().astype(np.int64) * size
+    stops = np.minimum(starts + size, data.num_rows)
+    expected = np.arange(0, data.num_rows, size)
+    if not np.array_equal(np.sort(starts), expected):
+        raise FormatError(
+            f"the {starts.size} pages of {size} rows are not those of the {data.num_rows} rows in {DATA_FILE}"
+        ).within(lookup.source.path)
+    return starts, stops
+
+
+def _batches(starts: Int64, stops: Int64, num_rows: int) -> list[RowSelection]:
+    """Rows of pages in ascending order, neighbours joined, at most about ``_BATCH_ROWS`` together."""
+    if not starts.size:
+        return []
+    breaks = np.flatnonzero(starts[1:] != stops[:-1]) + 1
+    first = np.append(0, breaks)
+    last = np.append(breaks - 1, starts.size - 1)
+    return list(RowSelection(num_rows, starts[first], stops[last]).split(_BATCH_ROWS))

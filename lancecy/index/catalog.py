@@ -1,0 +1,205 @@
+"""The indices of a snapshot, and their answers to the conditions of a filter.
+
+Answers of segments are about all their fragments at once, and a scan asks fragment by fragment, so a catalog keeps the
+latest answers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, defaultdict
+from collections.abc import Hashable
+
+import pyarrow as pa
+
+from lancecy.encodings.arrow.columns import bare_type
+from lancecy.errors import ExpressionError, FormatError, LanceError, UnsupportedError, printable, warn
+from lancecy.expr import Bound, Expr
+from lancecy.index.answers import RowAnswer, all_of
+from lancecy.index.condition import Condition
+from lancecy.index.found import FoundRows
+from lancecy.index.query import Query, answer, query_of
+from lancecy.index.segment import Segment
+from lancecy.index.segments import ORDER, OpenedSegment, open_segment, path_of, segment_of
+from lancecy.table.snapshot import Snapshot
+
+__all__ = ["Catalog", "catalog_of"]
+
+# Answers kept at least, whatever their size; beyond it, at most so many bytes.
+_KEPT, _KEPT_BYTES = 4, 64 << 20
+_QUERIES = 256
+# What reading damaged bytes may raise.
+_DAMAGE = (LanceError, ArithmeticError, LookupError, TypeError, ValueError, pa.ArrowException)
+
+
+class Catalog:
+    """The indices of one snapshot that may serve its filters.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+
+    Notes
+    -----
+    Thread-safe. An index that cannot be read is reported once and not used any more.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._lock = threading.RLock()
+        self._segments: dict[tuple[str, ...], list[Segment]] | None = None
+        self._types: dict[tuple[str, ...], pa.DataType] = {}
+        self._queries: OrderedDict[Expr, Query | None] = OrderedDict()
+        self._found: OrderedDict[Hashable, FoundRows | None] = OrderedDict()
+        self._found_bytes = 0
+        self._errors: dict[Segment | None, LanceError] = {}
+
+    def query(self, bound: Bound, expr: Expr) -> Query | None:
+        """The tree of a condition; None if no index concerns it.
+
+        Parameters
+        ----------
+        bound : Bound
+            The filter.
+        expr : Expr
+            One of its conditions.
+        """
+        with self._lock:
+            if expr not in self._queries:
+                if self._segments is None:
+                    self._segments = self._read_segments()
+                self._queries[expr] = query_of(bound, expr, self._types)
+                if len(self._queries) > _QUERIES:
+                    self._queries.popitem(last=False)
+            return self._queries[expr]
+
+    def answer(self, query: Query, fragment: int, num_rows: int, is_strict: bool) -> RowAnswer | None:
+        """The rows of one fragment for which a condition is true; None if nothing is known.
+
+        Parameters
+        ----------
+        query : Query
+        fragment : int
+        num_rows : int
+            Its physical rows.
+        is_strict : bool
+            Raise if an index cannot be read; otherwise warn and go on without it.
+
+        Raises
+        ------
+        LanceError
+            An index is damaged or missing, and ``is_strict``.
+        """
+
+        def ask(condition: Condition) -> RowAnswer | None:
+            return self._ask(condition, fragment, num_rows, is_strict)
+
+        return answer(query, ask)
+
+    def _ask(self, condition: Condition, fragment: int, num_rows: int, is_strict: bool) -> RowAnswer | None:
+        """The answer of the first index that knows exactly, or what all of them leave."""
+        known: list[RowAnswer] = []
+        for segment in (self._segments or {}).get(condition.path, ()):
+            if fragment not in segment.places.covered:
+                continue
+            rows = self._rows(segment, condition, fragment, num_rows, is_strict)
+            if rows is not None:
+                known.append(rows)
+                if rows.is_exact:
+                    return rows
+        return all_of(known)
+
+    def _rows(
+        self, segment: Segment, condition: Condition, fragment: int, num_rows: int, is_strict: bool
+    ) -> RowAnswer | None:
+        with self._lock:
+            error = self._errors.get(segment)
+        if error is None:
+            try:
+                found = self._find(segment, condition)
+                if found is None:
+                    return None
+                rows = found.rows(fragment, num_rows)
+                return RowAnswer(rows, found.is_exact, (f"{segment.name} ({segment.kind or 'old'})",))
+            except MemoryError:
+                raise
+            except ExpressionError:
+                return None  # raised again if a row has such a value
+            except _DAMAGE as caught:
+                error = self._failed(segment, caught)
+        if is_strict:
+            raise error
+        return None
+
+    def _find(self, segment: Segment, condition: Condition) -> FoundRows | None:
+        key = (segment.entry.uuid, condition)
+        with self._lock:
+            if key in self._found:
+                self._found.move_to_end(key)
+                return self._found[key]
+            found = self._found[key] = self._opened(segment).find(condition, segment)
+            self._found_bytes += 0 if found is None else found.nbytes
+            while len(self._found) > _KEPT and self._found_bytes > _KEPT_BYTES:
+                _, dropped = self._found.popitem(last=False)
+                self._found_bytes -= 0 if dropped is None else dropped.nbytes
+            return found
+
+    def _opened(self, segment: Segment) -> OpenedSegment:
+        snapshot = self._snapshot
+        key = ("index segment", segment.entry.uuid, segment.entry.base_id, snapshot.location.key)
+        return snapshot.session.cache.get(key, lambda: open_segment(segment), lambda opened: opened.nbytes)
+
+    def _failed(self, segment: Segment, caught: Exception) -> LanceError:
+        """Report a damaged index once, and remember the error."""
+        error = caught if isinstance(caught, LanceError) else FormatError(f"it is damaged: {caught!r}")
+        error.within(f"index {printable(segment.name)!r}")
+        with self._lock:
+            if segment in self._errors:
+                return self._errors[segment]
+            self._errors[segment] = error
+        if isinstance(error, UnsupportedError):
+            warn(f"{error}; filters are answered without it")
+        else:
+            warn(
+                f"an index cannot be read, so filters are answered without it: {error}; "
+                "create it again, or drop it"
+            )
+        return error
+
+    def _read_segments(self) -> dict[tuple[str, ...], list[Segment]]:
+        """The segments that may be used, by column; exact ones first."""
+        found: defaultdict[tuple[str, ...], list[Segment]] = defaultdict(list)
+        try:
+            entries = self._snapshot.indices()
+        except LanceError as error:
+            self._errors[None] = error
+            warn(f"the indices of {self._snapshot.uri} cannot be read and are not used: {error}")
+            return {}
+        for entry in entries:
+            path = path_of(self._snapshot, entry)
+            if path is None:
+                continue
+            data_type = bare_type(self._snapshot.schema.path(path)[-1].arrow_field.type)
+            try:
+                segment = segment_of(self._snapshot, entry, data_type)
+            except LanceError as error:
+                warn(f"{error}; filters are answered without it")
+                continue
+            if segment is not None:
+                found[path].append(segment)
+                self._types[path] = data_type
+        for segments in found.values():
+            segments.sort(key=lambda s: ORDER.index(s.kind) if s.kind in ORDER else len(ORDER))
+        return dict(found)
+
+
+_lock = threading.Lock()
+
+
+def catalog_of(snapshot: Snapshot) -> Catalog:
+    """The catalog of a snapshot, made once."""
+    with _lock:
+        found = snapshot.derived.get(Catalog)
+        if not isinstance(found, Catalog):
+            found = snapshot.derived[Catalog] = Catalog(snapshot)
+        return found

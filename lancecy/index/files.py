@@ -1,0 +1,196 @@
+"""Index files: Lance files of 2.x with their own schema, opened once per session.
+
+Values of the schema's metadata may name further buffers of the file by their number; buffer 0 is the schema itself.
+
+Source: sheet of indices, section B1.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from lancecy.encodings.arrow.columns import ArrowArray, as_array
+from lancecy.encodings.arrow.to_arrow import to_arrow
+from lancecy.errors import FormatError, LanceError
+from lancecy.file.standalone import StandaloneFile, open_standalone
+from lancecy.file.tail import TAIL_BYTES, read_parts, read_tail
+from lancecy.file.v2.meta import GlobalBuffers, read_global_buffers
+from lancecy.limits import Limits
+from lancecy.rows import RowSelection
+from lancecy.schema import Field
+from lancecy.session import Session
+from lancecy.store.base import Memory, Store
+from lancecy.store.fetch import Block, FileKey, RetainingFetch, file_key
+from lancecy.store.reads import Read, SourceFile, named, run
+
+__all__ = ["IndexFile", "open_index_file"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IndexFile:
+    """An opened index file.
+
+    Attributes
+    ----------
+    source : SourceFile
+    session : Session
+    limits : Limits
+    """
+
+    source: SourceFile
+    session: Session
+    limits: Limits
+    _file: StandaloneFile = field(repr=False)
+    _buffers: GlobalBuffers = field(repr=False)
+    _whole: Block | None = field(repr=False)
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the file."""
+        return self._file.reader.num_rows
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """Metadata of the schema."""
+        found = self._file.schema.metadata
+        return {_text(name): _text(value) for name, value in found.items()}
+
+    def type_of(self, name: str) -> pa.DataType:
+        """Arrow type of a column.
+
+        Raises
+        ------
+        FormatError
+            The file has no such column.
+        """
+        return self._field(name).arrow_type
+
+    def read(self, names: Sequence[str], rows: RowSelection | None = None) -> list[pa.Array]:
+        """Columns of the file, read together.
+
+        Parameters
+        ----------
+        names : sequence of str
+        rows : RowSelection or None
+            Rows of the file; None means all.
+
+        Raises
+        ------
+        FormatError, LimitError
+            The file is damaged, or has no such column.
+        """
+        fields = [self._field(name) for name in names]
+        selection = RowSelection.all(self.num_rows) if rows is None else rows
+        if not len(selection):
+            return [pa.array([], wanted.arrow_type) for wanted in fields]
+        blocks = run(self._file.reader.read(fields, selection), self._fetch())
+        try:
+            columns: list[ArrowArray] = [to_arrow(blocks[wanted.id], wanted) for wanted in fields]
+        except LanceError as error:
+            raise error.within(self.source.path)
+        return [as_array(column) for column in columns]
+
+    def buffer(self, name: str) -> Memory | None:
+        """The further buffer that a value of the metadata names; None without such a value.
+
+        Parameters
+        ----------
+        name : str
+            Key in the metadata.
+
+        Raises
+        ------
+        FormatError, LimitError
+            The file has no buffer of that number.
+        """
+        stated = self.metadata.get(name)
+        if stated is None:
+            return None
+        buffers = self._buffers
+        if not stated.isdecimal() or len(stated) > 9 or not 0 < int(stated) < buffers.positions.size:
+            raise FormatError(
+                f"{name} is {stated!r}, but the file has {buffers.positions.size} buffers"
+            ).within(self.source.path)
+        number = int(stated)
+        part = (int(buffers.positions[number]), int(buffers.lengths[number]))
+        self.limits.check("metadata_bytes", part[1], f"buffer {number} of {self.source.path}")
+        return run(named(self._part(part), self.source.path), self._fetch())
+
+    def _part(self, part: tuple[int, int]) -> Read[Memory]:
+        tail = yield from read_tail(self.source)
+        (found,) = yield from read_parts(self.source, tail, [part])
+        return found
+
+    def _field(self, name: str) -> Field:
+        for top in self._file.schema.fields:
+            if top.name == name:
+                return top
+        known = ", ".join(self._file.schema.names)
+        raise FormatError(f"the index file has the columns {known}, not {name}").within(self.source.path)
+
+    def _fetch(self) -> RetainingFetch:
+        known: dict[FileKey, Block] = {}
+        if self._whole is not None:
+            known[file_key(self.source)] = self._whole
+        return self.session.fetcher(known=known)
+
+
+def open_index_file(store: Store, path: str, size: int | None, session: Session, limits: Limits) -> IndexFile:
+    """Open an index file; the session keeps it.
+
+    Parameters
+    ----------
+    store : Store
+    path : str
+        Contains a UUID: no other file ever gets the name.
+    size : int or None, bytes
+        As the manifest states it, which saves a request where files are not mapped.
+    session : Session
+    limits : Limits
+
+    Raises
+    ------
+    FormatError, LimitError, UnsupportedError
+        The file is damaged, or no data file of 2.x.
+    DatasetNotFoundError
+        It is missing.
+    """
+    if size and not store.traits.is_mapped:
+        try:
+            return _kept(SourceFile(store, path, size, "as stated"), session, limits)
+        except FormatError:
+            pass  # the stated size is wrong: the store decides
+    meta = store.head(path)
+    return _kept(SourceFile(store, path, meta.size, meta.identity), session, limits)
+
+
+def _kept(source: SourceFile, session: Session, limits: Limits) -> IndexFile:
+    key = ("index file", source.key)
+    return session.cache.get(key, lambda: _opened(source, session, limits), _nbytes)
+
+
+def _opened(source: SourceFile, session: Session, limits: Limits) -> IndexFile:
+    fetch = session.fetcher()
+    file, buffers = run(named(_parts(source, session, limits), source.path), fetch)
+    small = source.size <= TAIL_BYTES and not source.store.traits.is_mapped
+    return IndexFile(source, session, limits, file, buffers, fetch.whole(source) if small else None)
+
+
+def _parts(
+    source: SourceFile, session: Session, limits: Limits
+) -> Read[tuple[StandaloneFile, GlobalBuffers]]:
+    file = yield from open_standalone(source, limits, session.cache)
+    buffers = yield from read_global_buffers(source, limits)
+    return file, buffers
+
+
+def _nbytes(file: IndexFile) -> int:
+    whole = 0 if file._whole is None else file._whole.arena.nbytes
+    return file._file.reader.nbytes + file._buffers.positions.nbytes * 2 + whole + 1000
+
+
+def _text(value: object) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

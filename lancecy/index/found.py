@@ -1,0 +1,166 @@
+"""Rows that a segment names, by fragment."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.errors import FormatError
+from lancecy.index.row_sets import decode_row_set
+from lancecy.limits import Limits
+from lancecy.rows import RowSelection
+from lancecy.store.base import Memory
+from lancecy.table.snapshot import Snapshot
+
+__all__ = ["FoundRows", "RowPlaces", "Spans"]
+
+Int64: TypeAlias = NDArray[np.int64]
+UInt64: TypeAlias = NDArray[np.uint64]
+
+Spans: TypeAlias = tuple[Int64, Int64]
+"""Starts and stops of disjoint ascending ranges of rows."""
+
+_HALF = np.uint64(32)
+_LOW = np.uint64(0xFFFFFFFF)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoundRows:
+    """Rows for which a condition is true, or may be true, in the fragments that a segment covers.
+
+    Attributes
+    ----------
+    by_fragment : mapping of fragment id to (n,) int64 or Spans
+        Offsets of rows, ascending; no rows of fragments that are absent.
+    is_exact : bool
+        True: the condition is true for these rows and no others. False: for no others.
+    are_left_out : bool
+        ``by_fragment`` has the rows that do not belong to the answer, in place of those that do.
+    """
+
+    by_fragment: Mapping[int, Int64 | Spans]
+    is_exact: bool
+    are_left_out: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        arrays = (rows if isinstance(rows, tuple) else (rows,) for rows in self.by_fragment.values())
+        return 500 + sum(array.nbytes + 200 for mine in arrays for array in mine)
+
+    def rows(self, fragment: int, num_rows: int) -> RowSelection:
+        """The rows of one of the covered fragments.
+
+        Parameters
+        ----------
+        fragment : int
+        num_rows : int
+            Its physical rows.
+
+        Raises
+        ------
+        FormatError
+            A row lies behind the last one of the fragment.
+        """
+        found = self.by_fragment.get(fragment)
+        if found is None:
+            return RowSelection.all(num_rows) if self.are_left_out else RowSelection.range(num_rows, 0, 0)
+        last = found[1] if isinstance(found, tuple) else found
+        if last.size and int(last[-1]) >= num_rows + isinstance(found, tuple):
+            raise FormatError(
+                f"the index names row {int(last[-1])} of fragment {fragment}, which has {num_rows} rows"
+            )
+        if isinstance(found, tuple):
+            return _without(num_rows, found) if self.are_left_out else RowSelection(num_rows, *found)
+        if self.are_left_out:
+            return RowSelection.all(num_rows).minus(found)
+        return RowSelection.ascending(num_rows, found)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowPlaces:
+    """Finds the rows of the ids that a segment holds.
+
+    Attributes
+    ----------
+    snapshot : Snapshot
+    has_stable_ids : bool
+        True: the ids are stable row ids. False: they are row addresses.
+    covered : frozenset of int
+        Fragments that the segment speaks for.
+    """
+
+    snapshot: Snapshot
+    has_stable_ids: bool
+    covered: frozenset[int]
+
+    def of_ids(self, ids: UInt64) -> dict[int, Int64]:
+        """Offsets by fragment of some ids, without those of rows that are elsewhere now.
+
+        Parameters
+        ----------
+        ids : (n,) uint64
+            In any order.
+        """
+        if self.has_stable_ids:
+            found, known = self.snapshot.row_index().find(ids)
+            ids = found[known]
+        addresses = np.unique(ids)
+        fragments = (addresses >> _HALF).astype(np.int64)
+        starts = np.flatnonzero(np.diff(fragments, prepend=-1))
+        parts = zip(fragments[starts].tolist(), np.split(addresses, starts[1:]), strict=starts.size > 0)
+        return {
+            fragment: (mine & _LOW).astype(np.int64) for fragment, mine in parts if fragment in self.covered
+        }
+
+    def of_sets(self, sets: Iterable[Memory], limits: Limits) -> dict[int, Int64]:
+        """Offsets by fragment of the rows in any of several serialized sets.
+
+        Parameters
+        ----------
+        sets : iterable of (nbytes,) uint8
+        limits : Limits
+
+        Raises
+        ------
+        FormatError, LimitError
+            A set is damaged.
+        """
+        halves: defaultdict[int, list[Int64]] = defaultdict(list)
+        for memory in sets:
+            for upper, lower in decode_row_set(memory, limits):
+                if not self.has_stable_ids and upper not in self.covered:
+                    continue
+                halves[upper].append(self._every_row(upper) if lower is None else lower)
+        if self.has_stable_ids:
+            ids = [
+                one.astype(np.uint64) | np.uint64(upper << 32)
+                for upper, mine in halves.items()
+                for one in mine
+            ]
+            return self.of_ids(np.concatenate(ids)) if ids else {}
+        return {upper: mine[0] if len(mine) == 1 else _union(mine) for upper, mine in halves.items()}
+
+    def _every_row(self, fragment: int) -> Int64:
+        """Offsets of a whole fragment."""
+        known = next((f for f in self.snapshot.fragments if f.id == fragment), None)
+        if self.has_stable_ids or known is None or known.physical_rows is None:
+            raise FormatError(f"a set of rows has all rows of fragment {fragment}, whose number is unknown")
+        return np.arange(known.physical_rows, dtype=np.int64)
+
+
+def _without(num_rows: int, spans: Spans) -> RowSelection:
+    """All rows but those of some ranges."""
+    starts, stops = np.append(0, spans[1]), np.append(spans[0], num_rows)
+    some = stops > starts
+    return RowSelection(num_rows, starts[some], stops[some])
+
+
+def _union(parts: list[Int64]) -> Int64:
+    found: Int64 = np.unique(np.concatenate(parts))
+    return found

@@ -1,0 +1,75 @@
+"""Serialized sets of rows: one roaring bitmap of the lower halves of row ids for each upper half.
+
+::
+
+    u32 n
+    n times, upper halves ascending:   u32 upper half | u32 size | size bytes of a portable 32-bit roaring bitmap
+                                                               0: every row with this upper half
+
+The upper half of a row address is its fragment.
+
+Source: sheet of indices, section B2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.errors import FormatError, TruncatedError
+from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.store.base import Memory
+from lancecy.table.rows import roaring
+
+__all__ = ["decode_row_set"]
+
+Int64 = NDArray[np.int64]
+
+_COUNT_BYTES = 4
+_HEADER_BYTES = 8
+
+
+def decode_row_set(memory: Memory, limits: Limits = DEFAULT_LIMITS) -> Iterator[tuple[int, Int64 | None]]:
+    r"""Yield the upper halves of a serialized set, each with its lower halves; None for all of them.
+
+    Parameters
+    ----------
+    memory : (nbytes,) uint8
+        The set, nothing before or after it.
+    limits : Limits
+
+    Yields
+    ------
+    (int, (n,) int64 or None)
+        Lower halves ascend.
+
+    Raises
+    ------
+    FormatError, LimitError
+        The bytes are no such set.
+
+    Examples
+    --------
+    >>> data = np.frombuffer(b"\x01\0\0\0" + b"\x07\0\0\0" + b"\0\0\0\0", np.uint8)
+    >>> list(decode_row_set(data))
+    [(7, None)]
+    """
+    count = int(_take(memory, 0, _COUNT_BYTES).view("<u4")[0])
+    position, last = _COUNT_BYTES, -1
+    for _ in range(count):
+        upper, size = (int(n) for n in _take(memory, position, _HEADER_BYTES).view("<u4"))
+        position += _HEADER_BYTES
+        if upper <= last:
+            raise FormatError("the fragments of a set of rows do not ascend", position=position)
+        yield upper, roaring.decode(_take(memory, position, size), limits) if size else None
+        position, last = position + size, upper
+    if position != memory.size:
+        raise FormatError(f"{memory.size - position} bytes follow a set of rows", position=position)
+
+
+def _take(memory: Memory, start: int, nbytes: int) -> Memory:
+    if nbytes > memory.size - start:
+        raise TruncatedError("a set of rows ends early", position=start)
+    return memory[start : start + nbytes]

@@ -1,0 +1,196 @@
+"""Entries of the index section to segments: which of them are used, and how they name rows.
+
+A type or a version that this release does not know is ignored with a warning, and so is an entry without the fragments
+it covers.
+
+Source: sheet of indices, sections B1.2 and B1.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from lancecy.errors import DatasetNotFoundError, UnsupportedError, printable
+from lancecy.expr.kinds import family
+from lancecy.index.bitmap import SETS_FILE, Bitmap
+from lancecy.index.bounds import is_bounded
+from lancecy.index.btree import LOOKUP_FILE, BTree
+from lancecy.index.condition import Condition
+from lancecy.index.found import FoundRows, RowPlaces
+from lancecy.index.segment import Segment
+from lancecy.index.zones import ZoneMap
+from lancecy.limits import Limits
+from lancecy.schema import Field
+from lancecy.table.manifest import IndexEntry
+from lancecy.table.rows import roaring
+from lancecy.table.snapshot import Snapshot
+from lancecy.table.wire.indices import describe_index
+
+__all__ = ["OpenedSegment", "open_segment", "path_of", "segment_of"]
+
+
+class OpenedSegment(Protocol):
+    """A segment with its files open, for every version of its table. Immutable, and safe to share between threads."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+
+    def find(self, condition: Condition, segment: Segment) -> FoundRows | None:
+        """The rows for which a condition on its column is true, or may be.
+
+        Parameters
+        ----------
+        condition : Condition
+        segment : Segment
+            This segment as of the snapshot that is read.
+
+        Returns
+        -------
+        FoundRows or None
+            None: the segment says nothing, or less cheaply than the column itself.
+
+        Raises
+        ------
+        LanceError
+            Its files are damaged or missing.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A type of index.
+
+    Attributes
+    ----------
+    name : str
+    most : int
+        Highest version whose meaning is known.
+    open : function of a Segment
+    for_lists : bool
+        Whether it indexes the elements of lists.
+    addresses_from : int or None
+        Lowest version that names rows by address in a table with stable row ids.
+    """
+
+    name: str
+    most: int
+    open: Callable[[Segment], OpenedSegment]
+    for_lists: bool = False
+    addresses_from: int | None = None
+
+
+# By the last part of the name of their details, in the order in which they are asked: exact ones first.
+_KINDS = {
+    "BitmapIndexDetails": _Kind("BITMAP", 0, Bitmap.open),
+    "BTreeIndexDetails": _Kind("BTREE", 1, BTree.open, addresses_from=1),
+    "ZoneMapIndexDetails": _Kind("ZONEMAP", 0, ZoneMap.open),
+}
+# Known types that answer no filter here.
+_NO_FILTER = frozenset(
+    (
+        "InvertedIndexDetails",
+        "VectorIndexDetails",
+        "FragmentReuseIndexDetails",
+        "MemWalIndexDetails",
+    )
+)
+ORDER = [kind.name for kind in _KINDS.values()]
+
+
+def path_of(snapshot: Snapshot, entry: IndexEntry) -> tuple[str, ...] | None:
+    """Path of the column that an entry indexes; None if it is not one column, or no struct leads to it."""
+    if len(entry.fields) != 1:
+        return None
+    pending: list[tuple[tuple[str, ...], Field]] = [((top.name,), top) for top in snapshot.schema.fields]
+    while pending:
+        path, field = pending.pop()
+        if field.id == entry.fields[0]:
+            return path
+        if field.is_struct:
+            pending += [((*path, child.name), child) for child in field.children]
+    return None
+
+
+def segment_of(snapshot: Snapshot, entry: IndexEntry, data_type: pa.DataType) -> Segment | None:
+    """The segment of an entry; None if it covers no fragment, or answers no filter.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    entry : IndexEntry
+    data_type : pyarrow.DataType
+        Type of its column.
+
+    Raises
+    ------
+    UnsupportedError
+        Its type or its version is unknown.
+    FormatError, LimitError
+        Its bitmap is damaged.
+    """
+    details = entry.details_type.rpartition(".")[2]
+    if details in _NO_FILTER or entry.name.startswith("__lance_"):
+        return None
+    told = describe_index(entry)
+    kind = _KINDS.get(details)
+    if kind is None and details:
+        raise _unknown(entry, f"it is of type {printable(details)}, which this release does not know")
+    if kind is not None and told.version > kind.most:
+        raise _unknown(entry, f"it has version {told.version} of {kind.name}, newer than this release knows")
+    if told.covering_fields:
+        raise _unknown(entry, "it holds further columns")
+    is_list = family(data_type) == "list"
+    fits = is_bounded(data_type) if kind is None or not kind.for_lists else is_list
+    covered = _covered(snapshot, entry, snapshot.limits)
+    if not fits or not covered:
+        return None
+    stable = snapshot.manifest.has_stable_row_ids
+    if stable and kind is not None and kind.addresses_from is not None:
+        stable = told.version < kind.addresses_from
+    places = RowPlaces(snapshot, stable, covered)
+    sizes = {name.rpartition("/")[2]: size for name, size in told.files}
+    return Segment(snapshot, entry, "" if kind is None else kind.name, data_type, places, sizes)
+
+
+def open_segment(segment: Segment) -> OpenedSegment:
+    """Open the files of a segment.
+
+    Raises
+    ------
+    LanceError
+        They are damaged or missing.
+    """
+    for kind in _KINDS.values():
+        if kind.name == segment.kind:
+            return kind.open(segment)
+    return _probed(segment)
+
+
+def _probed(segment: Segment) -> OpenedSegment:
+    """A segment of a release that did not state the type: its files tell it."""
+    for name, opened in ((LOOKUP_FILE, BTree.open), (SETS_FILE, Bitmap.open)):
+        try:
+            segment.file(name)
+        except DatasetNotFoundError:
+            continue
+        return opened(segment)
+    raise _unknown(segment.entry, "it does not state its type, and its files are not known")
+
+
+def _covered(snapshot: Snapshot, entry: IndexEntry, limits: Limits) -> frozenset[int]:
+    """The fragments of the bitmap that exist now."""
+    if entry.fragment_bitmap is None:
+        raise _unknown(entry, "it does not state the fragments it covers")
+    bitmap = np.frombuffer(entry.fragment_bitmap, np.uint8)
+    stated = frozenset(roaring.decode(bitmap, limits).tolist())
+    return stated.intersection(fragment.id for fragment in snapshot.fragments)
+
+
+def _unknown(entry: IndexEntry, why: str) -> UnsupportedError:
+    return UnsupportedError(f"index {printable(entry.name)!r} is not used: {why}", feature="indices")

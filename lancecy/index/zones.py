@@ -1,0 +1,150 @@
+"""ZONEMAP and BLOOMFILTER: facts about zones, which are ranges of rows of one fragment.
+
+::
+
+    zonemap.lance       min, max, null_count, nan_count, fragment_id, zone_start, zone_length
+    bloomfilter.lance   fragment_id, zone_start, zone_length, has_null, bloom_filter_data
+
+Zones are places of rows, so neither knows where a row has moved. Rows of a covered fragment outside all of its zones are
+candidates.
+
+Source: sheet of indices, sections B6 and B7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lancecy.errors import FormatError
+from lancecy.index.bounds import column_stats
+from lancecy.index.condition import Condition
+from lancecy.index.files import IndexFile
+from lancecy.index.found import FoundRows, Spans
+from lancecy.index.segment import Segment
+from lancecy.stats import ColumnStats
+
+__all__ = ["ZONE_COLUMNS", "ZoneMap", "Zones"]
+
+Int64: TypeAlias = NDArray[np.int64]
+Bool: TypeAlias = NDArray[np.bool_]
+
+ZONE_COLUMNS = ("fragment_id", "zone_start", "zone_length")
+
+_MAP_FILE = "zonemap.lance"
+# Positions beyond this are no rows of a fragment.
+_MOST_ROWS = 1 << 32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Zones:
+    """Places of the zones of an index.
+
+    Attributes
+    ----------
+    fragments, starts, lengths : (num_zones,) int64
+        Ascending by fragment and start; zones of a fragment do not overlap.
+    order : (num_zones,) int64
+        Row of each zone in the file.
+    """
+
+    fragments: Int64
+    starts: Int64
+    lengths: Int64
+    order: Int64
+
+    @classmethod
+    def of(cls, file: IndexFile, columns: list[pa.Array]) -> Zones:
+        """Make from the columns :data:`ZONE_COLUMNS` of a file.
+
+        Raises
+        ------
+        FormatError
+            Zones overlap, or are no places of rows.
+        """
+        numbers = []
+        for column in columns:
+            if column.null_count or not pa.types.is_integer(column.type):
+                raise FormatError("places of zones are null or no numbers").within(file.source.path)
+            numbers.append(column.to_numpy().astype(np.int64))
+        order = np.lexsort((numbers[1], numbers[0]))
+        fragments, starts, lengths = (found[order] for found in numbers)
+        outside = (starts < 0) | (starts > _MOST_ROWS) | (lengths < 0) | (lengths > _MOST_ROWS)
+        overlap = (fragments[1:] == fragments[:-1]) & (starts[1:] < (starts + lengths)[:-1])
+        if outside.any() or overlap.any():
+            raise FormatError("zones of an index overlap, or are no ranges of rows").within(file.source.path)
+        return cls(fragments, starts, lengths, order)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return 4 * self.starts.nbytes
+
+    def ruled_out(self, zones: Bool) -> FoundRows:
+        """All rows but those of some zones.
+
+        Parameters
+        ----------
+        zones : (num_zones,) bool
+            In the order of the file.
+        """
+        gone = zones[self.order]
+        fragments, starts, lengths = self.fragments[gone], self.starts[gone], self.lengths[gone]
+        edges = np.flatnonzero(np.diff(fragments, prepend=-1))
+        found: dict[int, Spans] = {}
+        for first, last in zip(edges.tolist(), [*edges[1:].tolist(), fragments.size], strict=edges.size > 0):
+            begin = starts[first:last]
+            found[int(fragments[first])] = (begin, begin + lengths[first:last])
+        return FoundRows(found, is_exact=False, are_left_out=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ZoneMap:
+    """An opened ZONEMAP segment."""
+
+    zones: Zones
+    stats: ColumnStats
+
+    @classmethod
+    def open(cls, segment: Segment) -> ZoneMap:
+        """Open the file of a segment.
+
+        Raises
+        ------
+        FormatError, LimitError, UnsupportedError
+            It is damaged.
+        DatasetNotFoundError
+            It is missing.
+        """
+        file = segment.file(_MAP_FILE)
+        segment.check_type(file.type_of("min"), _MAP_FILE)
+        segment.check_type(file.type_of("max"), _MAP_FILE)
+        lows, highs, nulls, nans, *places = file.read(
+            ["min", "max", "null_count", "nan_count", *ZONE_COLUMNS]
+        )
+        zones = Zones.of(file, places)
+        counts = [_counts(column) for column in (nulls, nans)]
+        rows = np.empty(zones.lengths.size, np.int64)
+        rows[zones.order] = zones.lengths
+        return cls(zones, column_stats(lows, highs, counts[0], rows, may_have_nan=bool(counts[1].any())))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, roughly."""
+        return 1000 + self.zones.nbytes + 50 * self.zones.starts.size
+
+    def find(self, condition: Condition, segment: Segment) -> FoundRows | None:
+        """The rows of the zones in which a condition may be true."""
+        rows = np.empty(self.zones.lengths.size, np.int64)
+        rows[self.zones.order] = self.zones.lengths
+        gone = np.ones(rows.size, np.bool_)
+        gone[condition.possible_in(self.stats, rows)] = False
+        return self.zones.ruled_out(gone) if gone.any() else None
+
+
+def _counts(column: pa.Array) -> Int64:
+    return column.fill_null(0).to_numpy().astype(np.int64)  # type: ignore[no-any-return]

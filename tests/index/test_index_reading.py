@@ -1,0 +1,159 @@
+"""Scans use the scalar indices that the reference implementation wrote."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lancecy
+from lancecy.errors import LanceError
+
+pytestmark = pytest.mark.interop
+lance = pytest.importorskip("lance")
+
+ROWS = 4000
+KINDS = {"id": "BTREE", "kind": "BITMAP", "zone": "ZONEMAP"}
+
+
+def table(first: int = 0, rows: int = ROWS) -> pa.Table:
+    numbers = range(first, first + rows)
+    return pa.table(
+        {
+            "id": pa.array([n * 7919 % ROWS for n in numbers], pa.int64()),
+            "kind": pa.array([None if n % 11 == 0 else f"k{n % 50}" for n in numbers]),
+            "zone": pa.array(numbers, pa.int32()),
+            "f": pa.array([math.nan if n % 5 == 0 else n / 2 for n in numbers]),
+        }
+    )
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    """A table of four fragments with an index on each of three columns."""
+    made = lance.write_dataset(table(), tmp_path / "t", max_rows_per_file=1000)
+    for column, kind in KINDS.items():
+        made.create_scalar_index(column, kind)
+    return str(tmp_path / "t")
+
+
+def used(ds: lancecy.Dataset, text: str) -> tuple[str, ...]:
+    """Names of the indices that a scan with this filter uses."""
+    lines = ds.scanner(filter=text).explain().fragments
+    return tuple(dict.fromkeys(name for line in lines for s in line.sources for name in s.indices))
+
+
+def test_explain_names_the_index_and_its_rows(uri: str) -> None:
+    ds = lancecy.dataset(uri)
+    found = ds.scanner(filter="id = 77").explain()
+    assert "indices  1 of 4,000 rows left by id_idx (BTREE) (exact, id = 77)" in str(found)
+    assert (found.kept_rows, found.kept_fragments) == (1, 1)
+    assert found.bytes_to_read < 100 < found.bytes_total
+    assert used(ds, "kind = 'k7' AND id < 40") == ("kind_idx (BITMAP)", "id_idx (BTREE)")
+    assert used(ds, "kind = 'k7' OR id = 40") == ("kind_idx (BITMAP)", "id_idx (BTREE)")
+    assert used(ds, "zone < 500") == ("zone_idx (ZONEMAP)",)
+    assert used(ds, "kind = 'k7' OR f = 40") == ()
+    assert used(ds, "id + 1 = 40") == ()
+
+
+def test_the_rest_of_the_filter_is_tested_on_the_rows_of_the_index(uri: str) -> None:
+    ds = lancecy.dataset(uri)
+    line = ds.scanner(filter="kind = 'k7' AND f < 1000").explain().sources
+    assert "indices" in line
+    plain = ds.to_table(filter="kind = 'k7' AND f < 1000", use_scalar_index=False)
+    assert ds.to_table(filter="kind = 'k7' AND f < 1000").equals(plain)
+    assert plain.num_rows
+
+
+def test_rows_appended_later_are_found_by_a_scan(uri: str) -> None:
+    lancecy.write_dataset(table(ROWS, 100), uri, mode="append")
+    ds = lancecy.dataset(uri)
+    plain = ds.to_table(filter="kind = 'k7'", use_scalar_index=False)
+    assert ds.to_table(filter="kind = 'k7'").equals(plain)
+    assert ds.count_rows("kind = 'k7'") == plain.num_rows
+    lines = ds.scanner(filter="kind = 'k7'").explain().fragments
+    assert [s.kind for line in lines for s in line.sources if s.name == "indices"] == ["exact"] * 4 + [
+        "unknown"
+    ]
+
+
+def test_fragments_without_a_row_of_the_index_are_not_planned(uri: str) -> None:
+    scanner = lancecy.dataset(uri).scanner(filter="zone = 3999")
+    assert [unit.fragment for unit in scanner.plan().units] == [3]
+
+
+def test_indices_can_be_left_out(uri: str) -> None:
+    scanner = lancecy.dataset(uri).scanner(filter="id = 77", use_scalar_index=False)
+    assert "indices" not in scanner.explain().sources
+    assert scanner.to_table().num_rows == 1
+
+
+def test_nan_is_no_number_although_the_index_ranks_it(tmp_path: Path) -> None:
+    made = lance.write_dataset(table().slice(0, 100), tmp_path / "t")
+    made.create_scalar_index("f", "BTREE")
+    assert any(math.isnan(f) for f in made.to_table(filter="f > 48")["f"].to_pylist())
+    ds = lancecy.dataset(tmp_path / "t")
+    assert used(ds, "f > 48") == ("f_idx (BTREE)",)
+    assert ds.to_table(filter="f > 48")["f"].to_pylist() == [48.5, 49.0, 49.5]
+    assert ds.count_rows("isnan(f)") == 20
+    assert (
+        ds.count_rows("NOT f > 48") == ds.to_table(filter="NOT f > 48", use_scalar_index=False).num_rows == 97
+    )
+
+
+def test_signed_zeros_are_equal(tmp_path: Path) -> None:
+    made = lance.write_dataset(pa.table({"f": [0.0, -0.0, 1.0, None]}), tmp_path / "t")
+    for kind in ("BTREE", "BITMAP", "ZONEMAP"):
+        made.create_scalar_index("f", kind)
+        ds = lancecy.dataset(tmp_path / "t")
+        assert [ds.count_rows(text) for text in ("f = 0", "f = -0.0", "f < 0.0", "f IN (-0.0, 3)")] == [
+            2,
+            2,
+            0,
+            2,
+        ]
+
+
+def _damage(uri: str, name: str) -> None:
+    for file in Path(uri, "_indices").rglob(name):
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2 :] = bytes(len(data) - len(data) // 2)
+        file.write_bytes(data)
+
+
+def test_a_damaged_index_is_reported_and_the_scan_answers_without_it(uri: str) -> None:
+    _damage(uri, "page_lookup.lance")
+    ds = lancecy.dataset(uri)
+    with pytest.warns(
+        RuntimeWarning, match=r"an index cannot be read.*'id_idx'.*create it again, or drop it"
+    ):
+        assert ds.to_table(filter="id = 77").num_rows == 1
+    assert ds.to_table(filter="id = 78").num_rows == 1  # reported once
+    assert used(ds, "kind = 'k7'") == ("kind_idx (BITMAP)",)
+    with pytest.raises(LanceError, match="id_idx"):
+        ds.to_table(filter="id = 77", use_scalar_index=True)
+    assert ds.to_table(filter="kind = 'k7'", use_scalar_index=True).num_rows
+
+
+def test_a_missing_index_file_is_reported_too(uri: str) -> None:
+    for file in Path(uri, "_indices").rglob("bitmap_page_lookup.lance"):
+        file.unlink()
+    ds = lancecy.dataset(uri)
+    with pytest.warns(RuntimeWarning, match="kind_idx"):
+        assert (
+            ds.count_rows("kind = 'k7'") == ds.to_table(filter="kind = 'k7'", use_scalar_index=False).num_rows
+        )
+
+
+def test_an_index_of_a_clone_is_read_in_its_base(uri: str, tmp_path: Path) -> None:
+    lancecy.dataset(uri).shallow_clone(tmp_path / "clone")
+    clone = lancecy.dataset(tmp_path / "clone")
+    assert clone.to_table(filter="id = 77").equals(lancecy.dataset(uri).to_table(filter="id = 77"))
+    assert used(clone, "id = 77") == ("id_idx (BTREE)",)
+    shutil.rmtree(Path(uri, "_indices"))
+    again = lancecy.dataset(tmp_path / "clone", session=lancecy.Session())
+    with pytest.warns(RuntimeWarning, match="id_idx"):
+        assert again.count_rows("id = 77") == 1
