@@ -12,6 +12,7 @@ from lancecy.changes.delete import Deletes
 from lancecy.changes.drop_columns import DropColumns
 from lancecy.changes.fast_forward import FastForwards
 from lancecy.changes.file_copies import FileCopies
+from lancecy.changes.index import Indices
 from lancecy.changes.insert import Inserts
 from lancecy.changes.merge_columns import MergeColumns
 from lancecy.changes.merge_insert import Merges
@@ -43,5 +44,6 @@ class Changes(
     DropColumns,
     MergeColumns,
     BatchCommits,
+    Indices,
 ):
     """Base class of ``api.datasets.Dataset`` with the methods that change the table, or read its changes."""

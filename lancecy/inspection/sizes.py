@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.errors import printable
+from lancecy.inspection.indices import index_statistics
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.explain import human_bytes
 
@@ -43,6 +44,10 @@ class DatasetStats:
             for field in fields:
                 totals[field.name] += files.estimated_bytes([field])
         return totals
+
+    def index_stats(self, name: str) -> dict[str, Any]:
+        """See :meth:`lancecy.Dataset.index_statistics`."""
+        return index_statistics(self._context, name)
 
     def __repr__(self) -> str:
         facts = ", ".join(f"{k}={v:,}" for k, v in self.dataset_stats().items())

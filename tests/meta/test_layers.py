@@ -92,7 +92,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "psycopg": (),
     "obstore": ("lancecy.store.direct",),
     "sqlglot": ("lancecy.expr.parsing.sql", "lancecy.expr.parsing.sql_dialect"),
-    "pyroaring": ("lancecy.table.rows.roaring",),
+    "pyroaring": ("lancecy.index.write.row_sets", "lancecy.table.rows.roaring"),
     "click": ("lancecy.cli",),
     "rich": ("lancecy.cli",),
 }

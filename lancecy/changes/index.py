@@ -1,0 +1,277 @@
+"""Makes, drops and optimizes scalar indices.
+
+Facts: sheet of indices, part B; table sheet, section 10.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Sequence
+from datetime import timedelta
+from typing import Any
+
+from lancecy.changes.base import Change
+from lancecy.changes.index_training import IndexPlan, TrainedIndex, trained
+from lancecy.changes.options import CommitRequest, Durability, is_durable
+from lancecy.errors import CommitUnknownError
+from lancecy.inspection.indices import (
+    DescribedIndex,
+    described_indices,
+    index_statistics,
+    listed_indices,
+    named_entries,
+)
+from lancecy.keyword_options import checked_arguments, whole_number
+from lancecy.progress import Progress
+from lancecy.scanning.context import ScanContext
+from lancecy.table.manifest import IndexEntry
+from lancecy.table.operations import CreateIndex
+
+__all__ = ["Indices"]
+
+
+class Indices(Change):
+    """The dataset methods for scalar indices."""
+
+    @checked_arguments()
+    def create_scalar_index(
+        self,
+        column: str,
+        index_type: str = "BTREE",
+        name: str | None = None,
+        *,
+        replace: bool = True,
+        train: bool = True,
+        fragment_ids: Sequence[int] | None = None,
+        index_uuid: str | None = None,
+        conflict_retries: int = 10,
+        retry_timeout: timedelta = timedelta(seconds=30),
+        durability: Durability = "fsync",
+        commit_message: str | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Make an index of a column, which finds the rows of a filter without reading the column.
+
+        It covers the rows that the table has now. Rows that are added later are scanned, until
+        ``ds.optimize.optimize_indices()`` adds them.
+
+        Parameters
+        ----------
+        column : str
+            A column, or a member of a struct, such as ``"point.x"``.
+        index_type : "BTREE", "BITMAP", "LABEL_LIST", "ZONEMAP" or "BLOOMFILTER"
+            BTREE: every value in order; for equality, ranges, lists of values, null tests and prefixes.
+            BITMAP: the rows of each distinct value; the same filters, for columns of few distinct values.
+            LABEL_LIST: the rows of each element of lists; for ``array_has``, ``array_has_any`` and ``array_has_all``.
+            ZONEMAP: bounds of every 8192 rows; tiny, for columns whose values are about in order.
+            BLOOMFILTER: a filter of every 8192 rows; for equality with values that few rows have.
+        name : str, optional
+            By default the column's name and ``_idx``.
+        replace : bool
+            Whether an index of that name is replaced.
+        train : bool
+            False makes an index that covers nothing, for ``optimize_indices`` to fill.
+        fragment_ids : sequence of int, optional
+            Cover these fragments only.
+        index_uuid : str, optional
+            Id of the index; a new one by default.
+        conflict_retries : int
+            Maximum number of further attempts after another writer changed the same index.
+        retry_timeout : timedelta
+            After this no new attempt is made.
+        durability : "fsync" or "none"
+            Whether to wait until everything is on disk; "none" is faster, and a system crash may damage the index.
+        commit_message : str, optional
+            Recorded with the version.
+        progress : function of a :class:`lancecy.progress.Step`, optional
+            Called with the rows read so far.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            The table has no such column.
+        TypeError
+            Such an index is not made of columns of that type.
+        ValueError
+            The type of index is unknown, there is no such fragment, or the name is taken: with ``replace=False``, or by
+            an index of another column.
+        ConflictError
+            Every attempt lost to another writer.
+        LanceError
+            Rows cannot be read, or files not written; the table is as before.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> ds = lancecy.write_dataset({"id": [3, 1, 2]}, "memory://doc-create-index")
+        >>> ds.create_scalar_index("id", "BTREE")
+        """
+        options = CommitRequest(message=commit_message, durable=is_durable(durability))
+        identity = None if index_uuid is None else uuid.UUID(index_uuid)
+
+        def attempt() -> None:
+            self._check_writable()
+            context = self.context
+            plan = IndexPlan.of(context.snapshot.schema, column, index_type, name)
+            replaced = _replaced(context, plan, replace)
+            fragments = _fragments(context, fragment_ids) if train else ()
+            made = trained(
+                context, plan, fragments, durable=options.durable, progress=progress, identity=identity
+            )
+            self._commit_indices([made], replaced, options)
+
+        self._retried(attempt, conflict_retries, retry_timeout)
+
+    @checked_arguments()
+    def drop_index(
+        self,
+        name: str,
+        *,
+        conflict_retries: int = 10,
+        retry_timeout: timedelta = timedelta(seconds=30),
+        durability: Durability = "fsync",
+        commit_message: str | None = None,
+    ) -> None:
+        """Drop an index. Its files stay until old versions are cleaned up.
+
+        Parameters
+        ----------
+        name : str
+            As :meth:`list_indices` shows it.
+        conflict_retries : int
+            Maximum number of further attempts after another writer changed the same index.
+        retry_timeout : timedelta
+            After this no new attempt is made.
+        durability : "fsync" or "none"
+            Whether to wait until the version is on disk.
+        commit_message : str, optional
+            Recorded with the version.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such index.
+        ConflictError
+            Every attempt lost to another writer.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> ds = lancecy.write_dataset({"id": [3, 1, 2]}, "memory://doc-drop-index")
+        >>> ds.create_scalar_index("id", "BTREE")
+        >>> ds.drop_index("id_idx")
+        """
+        options = CommitRequest(message=commit_message, durable=is_durable(durability))
+
+        def attempt() -> None:
+            self._check_writable()
+            self._commit_indices([], named_entries(self.context.snapshot, name), options)
+
+        self._retried(attempt, conflict_retries, retry_timeout)
+
+    @property
+    def has_index(self) -> bool:
+        """Whether the table has an index."""
+        return bool(listed_indices(self.context.snapshot))
+
+    def list_indices(self) -> list[dict[str, Any]]:
+        """The segments of all indices, by name, as mappings.
+
+        Returns
+        -------
+        list of dict
+            ``name``, ``type``, ``uuid``, ``fields`` (names), ``version`` that it was made from, ``fragment_ids`` that
+            it covers, and ``base_id``.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> ds = lancecy.write_dataset({"id": [3, 1, 2]}, "memory://doc-list-indices")
+        >>> ds.create_scalar_index("id", "BTREE")
+        >>> [(index["name"], index["type"], index["fields"]) for index in ds.list_indices()]
+        [('id_idx', 'BTree', ['id'])]
+        """
+        return listed_indices(self.context.snapshot)
+
+    def describe_indices(self) -> list[DescribedIndex]:
+        """The indices, by name, each with its segments.
+
+        Returns
+        -------
+        list of DescribedIndex
+            ``name``, ``index_type``, ``field_names``, ``num_rows_indexed``, ``total_size_bytes``, ``segments``, …
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> ds = lancecy.write_dataset({"id": [3, 1, 2]}, "memory://doc-describe-indices")
+        >>> ds.create_scalar_index("id", "BTREE")
+        >>> [(index.name, index.num_rows_indexed) for index in ds.describe_indices()]
+        [('id_idx', 3)]
+        """
+        return described_indices(self.context)
+
+    def index_statistics(self, name: str) -> dict[str, Any]:
+        """Statistics of an index: what its files hold, and how many fragments and rows it covers.
+
+        Parameters
+        ----------
+        name : str
+            As :meth:`list_indices` shows it.
+
+        Returns
+        -------
+        dict
+            ``num_indexed_rows``, ``num_unindexed_rows``, ``segments``, …, with pylance's keys.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such index.
+        LanceError
+            A file of it cannot be read.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> ds = lancecy.write_dataset({"id": [3, 1, 2]}, "memory://doc-index-statistics")
+        >>> ds.create_scalar_index("id", "BTREE")
+        >>> ds.index_statistics("id_idx")["segments"]
+        [{'min': '1', 'max': '3', 'num_pages': 1}]
+        """
+        return index_statistics(self.context, name)
+
+    def _commit_indices(
+        self, made: Sequence[TrainedIndex], removed: Sequence[IndexEntry], options: CommitRequest
+    ) -> None:
+        """Commit indices, or remove their files."""
+        operation = CreateIndex(tuple(index.entry for index in made), tuple(removed))
+        try:
+            self._change(operation, options=options)
+        except CommitUnknownError:
+            raise
+        except BaseException:
+            for index in made:
+                index.files.remove()
+            raise
+
+
+def _replaced(context: ScanContext, plan: IndexPlan, replace: bool) -> list[IndexEntry]:
+    """The entries of the index's name, which it replaces."""
+    found = [entry for entry in context.snapshot.indices() if entry.name == plan.name]
+    if any(entry.fields != (plan.field.id,) for entry in found):
+        raise ValueError(f"there is an index {plan.name!r} on another column: choose another name")
+    if found and not replace:
+        raise ValueError(f"there is an index {plan.name!r}: choose another name, or give replace=True")
+    return found
+
+
+def _fragments(context: ScanContext, fragment_ids: Sequence[int] | None) -> Collection[int]:
+    """The fragments that an index covers."""
+    known = {fragment.id for fragment in context.fragments}
+    if fragment_ids is None:
+        return known
+    wanted = {whole_number("a fragment", number) for number in fragment_ids}
+    if wanted - known:
+        raise ValueError(f"the table has no fragment {min(wanted - known)}")
+    return wanted

@@ -1,0 +1,201 @@
+"""Reads a column of some fragments and writes the files of an index of it.
+
+Facts: sheet of indices, sections B1, B3 and B11.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lancecy.changes.new_columns import data_version
+from lancecy.changes.options import with_durability
+from lancecy.changes.stored_rows import stored_rows
+from lancecy.index.write.index_types import INDEX_TYPES, IndexType
+from lancecy.progress import Progress, Step, silent
+from lancecy.scanning.context import ScanContext
+from lancecy.scanning.request import make_request
+from lancecy.schema import Field, Schema
+from lancecy.table.manifest import IndexEntry
+from lancecy.table.paths import INDICES
+from lancecy.table.rows import roaring
+from lancecy.table.wire.indices import IndexDescription, encode_index
+from lancecy.write.index_files import IndexFiles
+
+__all__ = ["IndexPlan", "TrainedIndex", "trained"]
+
+UInt64: TypeAlias = NDArray[np.uint64]
+
+_NEWEST_FILES = "2.2"
+_OLDEST_FILES = "2.0"
+_BUDGET = 32 << 20
+"""Bytes that are read ahead."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPlan:
+    """An index to be made.
+
+    Attributes
+    ----------
+    column : str
+        Path of the column.
+    field : Field
+    type : IndexType
+    name : str
+    """
+
+    column: str
+    field: Field
+    type: IndexType
+    name: str
+
+    @classmethod
+    def of(cls, schema: Schema, column: str, index_type: str, name: str | None) -> IndexPlan:
+        """Check what a user gives.
+
+        Parameters
+        ----------
+        schema : Schema
+        column, index_type : str
+        name : str, optional
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such column.
+        ValueError
+            The type of index is unknown, or the name is not valid.
+        TypeError
+            An index of that type is not made of such columns.
+        """
+        known = INDEX_TYPES.get(index_type.upper())
+        if known is None:
+            raise ValueError(
+                f"index_type is {index_type!r}; types that are written: {', '.join(INDEX_TYPES)}"
+            )
+        path = schema.resolve(column)
+        field = schema.path(path)[-1]
+        kind = field.scanned.arrow_type
+        if field.is_blob or not known.takes(kind):
+            raise TypeError(
+                f"a {known.name} index is made of columns of {known.columns}, and column {column!r} is {kind}"
+            )
+        named = f"{'.'.join(path)}_idx" if name is None else name
+        if not named or named.startswith("__lance_"):
+            raise ValueError(f"an index cannot be called {named!r}: choose another name")
+        return cls(column, field, known, named)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainedIndex:
+    """The files of an index, and its entry for the index section.
+
+    Attributes
+    ----------
+    entry : IndexEntry
+    files : IndexFiles
+        To remove them if they are not committed.
+    """
+
+    entry: IndexEntry
+    files: IndexFiles
+
+
+def trained(
+    context: ScanContext,
+    plan: IndexPlan,
+    fragments: Collection[int],
+    *,
+    durable: bool = True,
+    progress: Progress | None = None,
+    identity: uuid.UUID | None = None,
+) -> TrainedIndex:
+    """Write the files of an index of some fragments.
+
+    Parameters
+    ----------
+    context : ScanContext
+    plan : IndexPlan
+    fragments : collection of int
+        Ids of fragments of that version.
+    durable : bool
+        Whether the files are synced to disk.
+    progress : function of a Step, optional
+    identity : uuid.UUID, optional
+        The index's id; a new one if not given.
+
+    Raises
+    ------
+    LanceError
+        Rows cannot be read, or files not written; no file is left behind.
+    """
+    snapshot = context.snapshot
+    identity = identity or uuid.uuid4()
+    store = with_durability(snapshot.location.open(snapshot.session), durable)
+    version = min(max(data_version(snapshot), _OLDEST_FILES), _NEWEST_FILES)
+    files = IndexFiles(store, f"{INDICES}/{identity}/", version)
+    try:
+        with plan.type.builder(plan.field.scanned.arrow_type) as builder:
+            for values, ids in _told(
+                _values(context, plan, fragments), context, fragments, progress or silent
+            ):
+                builder.add(values, ids)
+            builder.write(files)
+    except BaseException:
+        files.remove()
+        raise
+    return TrainedIndex(_entry(context, plan, fragments, identity, files), files)
+
+
+def _entry(
+    context: ScanContext, plan: IndexPlan, fragments: Collection[int], identity: uuid.UUID, files: IndexFiles
+) -> IndexEntry:
+    covered = roaring.encode(np.array(sorted(fragments), np.int64))
+    version = context.snapshot.version
+    entry = IndexEntry(identity, plan.name, (plan.field.id,), version, covered, "", None, b"")
+    told = IndexDescription(
+        plan.type.version_for(context.snapshot.manifest.has_stable_row_ids),
+        datetime.now(UTC),
+        files.written,
+        (f"/{plan.type.details_type}", plan.type.details(plan.field.scanned.arrow_type)),
+        (),
+    )
+    return encode_index(entry, told)
+
+
+def _values(
+    context: ScanContext, plan: IndexPlan, fragments: Collection[int]
+) -> Iterator[tuple[pa.Array, UInt64]]:
+    """The values of the live rows, with the ids that the index names them by."""
+    snapshot = context.snapshot
+    if not fragments:
+        return
+    by_row_id = plan.type.has_row_ids and snapshot.manifest.has_stable_row_ids
+    request = make_request(
+        snapshot.schema.scanned.arrow, [plan.column], with_row_id=by_row_id, fragments=sorted(fragments)
+    )
+    for rows in stored_rows(context, request, _BUDGET):
+        ids = rows.batch["_rowid"].to_numpy() if by_row_id else rows.addresses
+        yield rows.batch.column(0), ids
+
+
+def _told(
+    values: Iterator[tuple[pa.Array, UInt64]],
+    context: ScanContext,
+    fragments: Collection[int],
+    progress: Progress,
+) -> Iterator[tuple[pa.Array, UInt64]]:
+    """The same values; tells how many were taken."""
+    total, done = sum(context.live_rows(context.metadata(number)) for number in fragments), 0
+    for batch, ids in values:
+        yield batch, ids
+        done += ids.size
+        progress(Step("index", done, total, "rows"))

@@ -1,0 +1,111 @@
+"""BLOOMFILTER: a split block Bloom filter of the values of each zone.
+
+A value sets one bit in each of the eight words of one block. The high half of its hash, XXH64 with seed 0 of its bytes,
+chooses the block, the low half the bits.
+
+Source: sheet of indices, section B7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lancecy import kernels
+from lancecy.index.write.base import IndexBuilder, IndexOutput
+from lancecy.index.write.zones import ZONE_ROWS, Zone, ZoneCutter
+
+__all__ = ["BloomFilterBuilder"]
+
+UInt8: TypeAlias = NDArray[np.uint8]
+UInt32: TypeAlias = NDArray[np.uint32]
+UInt64: TypeAlias = NDArray[np.uint64]
+
+_PROBABILITY = "0.00057"
+"""Rate of false positives of the filter's size."""
+_FILTER_BYTES = 4 * ZONE_ROWS
+_WORDS = 8
+_BLOCKS = _FILTER_BYTES // (4 * _WORDS)
+_SALT: UInt32 = np.array(
+    [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31],
+    np.uint32,
+)
+_NUMBERS = ("fragment_id", "zone_start", "zone_length")
+
+
+class BloomFilterBuilder(IndexBuilder):
+    """Builder of a BLOOMFILTER index.
+
+    Parameters
+    ----------
+    kind : pyarrow.DataType
+        Type of the values.
+    """
+
+    def __init__(self, kind: pa.DataType) -> None:
+        self._zones = ZoneCutter()
+        self._filters: list[UInt8] = []
+        self._facts: list[tuple[int, int, int, bool]] = []
+
+    def add(self, values: pa.Array, ids: UInt64) -> None:
+        """See ``IndexBuilder.add``; values come in table order."""
+        self._describe(self._zones.add(values, ids))
+
+    def write(self, output: IndexOutput) -> None:
+        """See ``IndexBuilder.write``."""
+        self._describe(self._zones.rest())
+        schema = pa.schema(
+            [
+                *(pa.field(name, pa.uint64(), nullable=False) for name in _NUMBERS),
+                pa.field("has_null", pa.bool_(), nullable=False),
+                pa.field("bloom_filter_data", pa.binary(), nullable=False),
+            ]
+        )
+        file = output.create("bloomfilter.lance", schema)
+        for facts, data in zip(self._facts, self._filters, strict=True):
+            columns = [pa.array([fact], kind) for fact, kind in zip(facts, schema.types, strict=False)]
+            filters = pa.array([data.tobytes()], pa.binary())
+            file.write(pa.record_batch([*columns, filters], schema=schema))
+        file.add_schema_metadata("bloomfilter_item", str(ZONE_ROWS))
+        file.add_schema_metadata("bloomfilter_probability", _PROBABILITY)
+        file.add_schema_metadata("null_bitmap", str(file.add_global_buffer(self._zones.nulls)))
+        file.finish()
+
+    def close(self) -> None:
+        """See ``IndexBuilder.close``."""
+
+    def _describe(self, zones: Iterable[Zone]) -> None:
+        for zone in zones:
+            self._filters.append(_filter_of(zone.values.drop_null()))
+            has_null = zone.values.null_count > 0
+            self._facts.append((zone.fragment, zone.start, zone.length, has_null))
+
+
+def _filter_of(values: pa.Array) -> UInt8:
+    hashes = np.empty(len(values), np.uint64)
+    kernels.hash_rows(*_bytes_of(values), hashes)
+    block = ((hashes >> np.uint64(32)) * np.uint64(_BLOCKS)) >> np.uint64(32)
+    bit = (hashes.astype(np.uint32)[:, None] * _SALT) >> np.uint32(27)
+    word = block.astype(np.int64)[:, None] * _WORDS + np.arange(_WORDS)
+    bits = np.zeros(_FILTER_BYTES * 8, np.bool_)
+    bits[word * 32 + bit] = True
+    return np.packbits(bits, bitorder="little")
+
+
+def _bytes_of(values: pa.Array) -> tuple[NDArray[np.int64], UInt8]:
+    """Offsets and bytes of values without nulls."""
+    kind, count = values.type, len(values)
+    buffers, first = values.buffers(), values.offset
+    if not count:
+        return np.zeros(1, np.int64), np.empty(0, np.uint8)
+    if pa.types.is_primitive(kind):
+        width = kind.bit_width // 8
+        offsets = np.arange(first, first + count + 1, dtype=np.int64) * width
+        return offsets, np.frombuffer(buffers[1], np.uint8)
+    is_large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
+    stored = np.frombuffer(buffers[1], np.int64 if is_large else np.int32)
+    return stored[first : first + count + 1].astype(np.int64), np.frombuffer(buffers[2] or b"", np.uint8)

@@ -1,0 +1,153 @@
+"""The order of values in an index: nulls first, then ascending, floats by their total order.
+
+In the total order -0.0 is below 0.0 and NaN is above all numbers (with its sign bit set: below all).
+
+Source: sheet of indices, section B3.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+__all__ = ["ascending", "changes", "extremes", "order_keys"]
+
+Int64: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
+
+
+def order_keys(values: pa.Array) -> NDArray[Any] | None:
+    """Integers in the order of the values; None if the type has no such integers of 64 bits.
+
+    Parameters
+    ----------
+    values : pyarrow.Array
+        Nulls get any integer.
+
+    Returns
+    -------
+    (n,) integers of the width of the type, or None
+
+    Examples
+    --------
+    >>> order_keys(pa.array([0.0, -0.0], pa.float32())).tolist()
+    [0, -1]
+    """
+    kind = values.type
+    if pa.types.is_boolean(kind):
+        values = values.cast(pa.uint8())
+        kind = values.type
+    if not pa.types.is_primitive(kind) or kind.bit_width > 64 or pa.types.is_decimal(kind):
+        return None
+    sign = "u" if pa.types.is_unsigned_integer(kind) else "i"
+    dtype = np.dtype(f"{sign}{kind.bit_width // 8}")
+    if not len(values):
+        return np.empty(0, dtype)
+    stored = np.frombuffer(values.buffers()[1], dtype, len(values), values.offset * dtype.itemsize)
+    if not pa.types.is_floating(kind):
+        return stored
+    # The bits of negative floats descend, as integers of two's complement.
+    keys: NDArray[Any] = stored ^ ((stored >> (kind.bit_width - 1)) & np.iinfo(dtype).max)
+    return keys
+
+
+def ascending(values: pa.Array) -> Int64:
+    """Positions of the values in their order; those of equal values in any order.
+
+    Parameters
+    ----------
+    values : pyarrow.Array
+
+    Returns
+    -------
+    (n,) int64
+
+    Examples
+    --------
+    >>> ascending(pa.array([3.0, None, float("nan"), -1.0])).tolist()
+    [1, 3, 0, 2]
+    """
+    keys = order_keys(values)
+    if keys is None:
+        # The function sorts nulls behind the values.
+        found: Int64 = pc.array_sort_indices(values).to_numpy().astype(np.int64)
+        return np.roll(found, values.null_count)
+    if not values.null_count:
+        return _argsort(keys)
+    is_null = values.is_null().to_numpy(zero_copy_only=False)
+    valid = np.flatnonzero(~is_null)
+    return np.concatenate((np.flatnonzero(is_null), valid[_argsort(keys[valid])]))
+
+
+def _argsort(keys: NDArray[Any]) -> Int64:
+    """The order of integers. Sorting numbers is several times as fast as sorting positions by them."""
+    if keys.size < 2:
+        return np.arange(keys.size)
+    low, high = int(keys.min()), int(keys.max())
+    bits = (keys.size - 1).bit_length()
+    if (high - low).bit_length() + bits > 64:
+        return np.argsort(keys)
+    # Differences wrap around as unsigned integers, so that the extent of signed ones fits.
+    packed = keys.astype(np.int64).view(np.uint64) if keys.dtype.kind == "i" else keys.astype(np.uint64)
+    packed = packed - np.uint64(low & 0xFFFF_FFFF_FFFF_FFFF)
+    packed <<= np.uint64(bits)
+    packed |= np.arange(keys.size, dtype=np.uint64)
+    packed.sort()
+    packed &= np.uint64((1 << bits) - 1)
+    return packed.view(np.int64)
+
+
+def changes(values: pa.Array) -> Bools:
+    """Which of some sorted values differ from the one before; the first does.
+
+    Parameters
+    ----------
+    values : pyarrow.Array
+        In the order of :func:`ascending`; nulls are equal to each other.
+
+    Returns
+    -------
+    (n,) bool
+
+    Examples
+    --------
+    >>> changes(pa.array([None, None, 1, 1, 2])).tolist()
+    [True, False, True, False, True]
+    """
+    out = np.ones(len(values), np.bool_)
+    nulls = values.null_count
+    out[1:nulls] = False
+    valid = values.slice(nulls)
+    keys = order_keys(valid)
+    if keys is not None:
+        out[nulls + 1 :] = keys[1:] != keys[:-1]
+    elif len(valid) > 1:
+        differ = pc.not_equal(valid.slice(1), valid.slice(0, len(valid) - 1))
+        out[nulls + 1 :] = differ.to_numpy(zero_copy_only=False)
+    return out
+
+
+def extremes(values: pa.Array) -> tuple[int, int]:
+    """Positions of the smallest and the largest value; there is a value that is not null.
+
+    Parameters
+    ----------
+    values : pyarrow.Array
+
+    Examples
+    --------
+    >>> extremes(pa.array([None, 3, 1]))
+    (2, 1)
+    """
+    keys = order_keys(values)
+    if keys is None:
+        order = ascending(values)
+        return int(order[values.null_count]), int(order[-1])
+    if not values.null_count:
+        return int(keys.argmin()), int(keys.argmax())
+    valid = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+    return int(valid[keys[valid].argmin()]), int(valid[keys[valid].argmax()])

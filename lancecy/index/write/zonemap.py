@@ -1,0 +1,93 @@
+"""ZONEMAP: smallest and largest value, nulls and NaNs of each zone.
+
+Source: sheet of indices, section B6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lancecy.index.write.base import IndexBuilder, IndexOutput
+from lancecy.index.write.order import extremes
+from lancecy.index.write.zones import ZONE_ROWS, Zone, ZoneCutter
+
+__all__ = ["ZoneMapBuilder"]
+
+UInt64: TypeAlias = NDArray[np.uint64]
+
+_COUNTS = {
+    "null_count": pa.uint32(),
+    "nan_count": pa.uint32(),
+    "fragment_id": pa.uint64(),
+    "zone_start": pa.uint64(),
+    "zone_length": pa.uint64(),
+}
+
+
+class ZoneMapBuilder(IndexBuilder):
+    """Builder of a ZONEMAP index.
+
+    Parameters
+    ----------
+    kind : pyarrow.DataType
+        Type of the values.
+    """
+
+    def __init__(self, kind: pa.DataType) -> None:
+        self._kind = kind
+        self._zones = ZoneCutter()
+        self._least: list[pa.Array] = []
+        self._most: list[pa.Array] = []
+        self._counts: list[tuple[int, ...]] = []
+
+    def add(self, values: pa.Array, ids: UInt64) -> None:
+        """See ``IndexBuilder.add``; values come in table order."""
+        self._describe(self._zones.add(values, ids))
+
+    def write(self, output: IndexOutput) -> None:
+        """See ``IndexBuilder.write``."""
+        self._describe(self._zones.rest())
+        kind = self._kind
+        counts = [pa.field(name, number, nullable=False) for name, number in _COUNTS.items()]
+        schema = pa.schema([pa.field("min", kind), pa.field("max", kind), *counts])
+        file = output.create("zonemap.lance", schema)
+        if self._counts:
+            columns = zip(*self._counts, strict=True)
+            numbers = [
+                pa.array(column, number) for column, number in zip(columns, _COUNTS.values(), strict=True)
+            ]
+            bounds = [pa.concat_arrays(self._least), pa.concat_arrays(self._most)]
+            file.write(pa.record_batch([*bounds, *numbers], schema=schema))
+        file.add_schema_metadata("rows_per_zone", str(ZONE_ROWS))
+        file.add_schema_metadata("null_bitmap", str(file.add_global_buffer(self._zones.nulls)))
+        file.finish()
+
+    def close(self) -> None:
+        """See ``IndexBuilder.close``."""
+
+    def _describe(self, zones: Iterable[Zone]) -> None:
+        for zone in zones:
+            values = zone.values
+            if values.null_count == len(values):
+                least = most = pa.nulls(1, self._kind)
+            else:
+                # Copies, because slices would keep the whole array.
+                least, most = (values.take(pa.array([at])) for at in extremes(values))
+            self._least.append(least)
+            self._most.append(most)
+            nans = _num_nans(values)
+            self._counts.append((values.null_count, nans, zone.fragment, zone.start, zone.length))
+
+
+def _num_nans(values: pa.Array) -> int:
+    if not pa.types.is_floating(values.type):
+        return 0
+    wide = values.cast(pa.float32()) if pa.types.is_float16(values.type) else values
+    found: int | None = pc.sum(pc.is_nan(wide)).as_py()
+    return found or 0

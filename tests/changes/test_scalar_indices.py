@@ -1,0 +1,298 @@
+"""Scalar indices are made so that pylance uses them and answers as it does without them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lancecy
+from lancecy.errors import ColumnNotFoundError, NotFoundError
+from lancecy.progress import Step
+from tests.changes.index_tables import COLUMNS, FORMS, LISTS, check_answers, filters_of, lance, made
+
+pytestmark = pytest.mark.interop
+
+
+@pytest.mark.parametrize(("version", "stable"), FORMS)
+def test_pylance_uses_btree_indices(tmp_path: Path, version: str, stable: bool) -> None:
+    ds = made(tmp_path / "t", version, stable)
+    for column in COLUMNS if version == "legacy" else (*COLUMNS, "st.x"):
+        ds.create_scalar_index(column, "BTREE")
+    check_answers(ds.uri, filters_of(version))
+
+
+@pytest.mark.parametrize(("version", "stable"), FORMS)
+def test_pylance_uses_bitmap_indices(tmp_path: Path, version: str, stable: bool) -> None:
+    ds = made(tmp_path / "t", version, stable)
+    for column in COLUMNS if version == "legacy" else (*COLUMNS, "st.x"):
+        ds.create_scalar_index(column, "BITMAP")
+    check_answers(ds.uri, filters_of(version))
+
+
+@pytest.mark.parametrize(("version", "stable"), FORMS)
+def test_pylance_uses_label_list_indices(tmp_path: Path, version: str, stable: bool) -> None:
+    ds = made(tmp_path / "t", version, stable)
+    ds.create_scalar_index("l", "LABEL_LIST")
+    check_answers(ds.uri, LISTS)
+
+
+@pytest.mark.parametrize(("version", "stable"), FORMS)
+def test_pylance_uses_indices_of_zones(tmp_path: Path, version: str, stable: bool) -> None:
+    ds = made(tmp_path / "t", version, stable)
+    for column in COLUMNS if version == "legacy" else (*COLUMNS, "st.x"):
+        ds.create_scalar_index(column, "ZONEMAP")
+    check_answers(ds.uri, filters_of(version), must_use=False)
+    check_answers(ds.uri, ("a = 7", "f > 1.0", "s = 'ab'", "a is null"))
+    for column in COLUMNS if version == "legacy" else (*COLUMNS, "st.x"):
+        if column != "flag":
+            ds.create_scalar_index(column, "BLOOMFILTER", name=f"{column}_bloom")
+        ds.drop_index(f"{column}_idx")
+    check_answers(ds.uri, filters_of(version), must_use=False)
+    check_answers(ds.uri, ("a = 7", "f = 2.5", "s = 'ab'", "u = 9223372036854775900", "a is null"))
+
+
+@pytest.mark.parametrize(
+    ("column", "index_type"),
+    [
+        ("s", "BITMAP"),
+        ("f", "BITMAP"),
+        ("a", "BITMAP"),
+        ("flag", "BITMAP"),
+        ("l", "LABEL_LIST"),
+        ("a", "ZONEMAP"),
+        ("f", "ZONEMAP"),
+        ("s", "ZONEMAP"),
+        ("flag", "ZONEMAP"),
+        ("a", "BLOOMFILTER"),
+        ("f", "BLOOMFILTER"),
+        ("s", "BLOOMFILTER"),
+        ("d", "BLOOMFILTER"),
+    ],
+)
+@pytest.mark.parametrize("stable", [False, True])
+def test_files_hold_what_those_of_pylance_hold(
+    tmp_path: Path, column: str, index_type: str, stable: bool
+) -> None:
+    ds = made(tmp_path / "t", "2.1", stable)
+    ds.create_scalar_index(column, index_type, name="ours")
+    lance.dataset(ds.uri).create_scalar_index(column, index_type, name="theirs")
+    ((name, mine),), ((_, others),) = (_files(ds.uri, name).items() for name in ("ours", "theirs"))
+    ours, theirs = (file.read_all().to_table() for file in (mine, others))
+    assert ours.schema.equals(theirs.schema)
+    # NaN is unlike itself, and what it is written as is no NaN.
+    assert list(map(str, ours.to_pylist())) == list(map(str, theirs.to_pylist())), name
+    assert mine.metadata().schema.equals(others.metadata().schema, check_metadata=True)
+    buffers = mine.metadata().schema.metadata.keys() & {b"null_bitmap", b"lance:label_list_nulls"}
+    for _ in buffers:
+        assert mine.read_global_buffer(1) == others.read_global_buffer(1)
+    assert _described(ds.uri, "ours").type_url == _described(ds.uri, "theirs").type_url
+    ours, theirs = (_entry(ds.uri, each) for each in ("ours", "theirs"))
+    assert (ours.index_details, ours.index_version) == (theirs.index_details, theirs.index_version)
+
+
+def test_pages_are_those_of_pylance(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t", "2.1", False)
+    ds.create_scalar_index("a", name="ours")
+    lance.dataset(ds.uri).create_scalar_index("a", "BTREE", name="theirs")
+    ours, theirs = (_files(ds.uri, name) for name in ("ours", "theirs"))
+    assert ours.keys() == theirs.keys() == {"page_data.lance", "page_lookup.lance"}
+    for name in ours:
+        mine, others = ours[name].read_all().to_table(), theirs[name].read_all().to_table()
+        assert mine.schema.equals(others.schema)
+        assert ours[name].metadata().schema.metadata == theirs[name].metadata().schema.metadata
+        if name == "page_lookup.lance":
+            assert mine.equals(others)
+        else:
+            assert mine["values"].equals(others["values"])
+    stats = lance.dataset(ds.uri).stats
+    mine, others = stats.index_stats("ours"), stats.index_stats("theirs")
+    told = ("index_type", "segments", "num_indexed_rows", "num_indexed_fragments", "num_unindexed_rows")
+    assert {key: mine[key] for key in told} == {key: others[key] for key in told}
+
+
+def test_entry_says_what_pylance_says(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t", "2.1", True)
+    ds.create_scalar_index("a", name="ours")
+    lance.dataset(ds.uri).create_scalar_index("a", "BTREE", name="theirs")
+    ours, theirs = (_described(ds.uri, name) for name in ("ours", "theirs"))
+    for told in ("index_type", "type_url", "fields", "field_names", "num_rows_indexed", "details"):
+        assert getattr(ours, told) == getattr(theirs, told)
+    mine, others = ours.segments[0], theirs.segments[0]
+    assert (mine.index_version, mine.fragment_ids) == (others.index_version, others.fragment_ids)
+    assert mine.dataset_version_at_last_update + 1 == others.dataset_version_at_last_update
+
+
+def test_an_index_is_replaced(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t", "2.1", False)
+    ds.create_scalar_index("a")
+    before = _described(ds.uri, "a_idx").segments[0].uuid
+    with pytest.raises(ValueError, match="replace=True"):
+        ds.create_scalar_index("a", replace=False)
+    ds.create_scalar_index("a")
+    assert [segment.uuid for segment in _described(ds.uri, "a_idx").segments] != [before]
+    with pytest.raises(ValueError, match="another column"):
+        ds.create_scalar_index("f", name="a_idx")
+
+
+def test_some_fragments_are_covered(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t", "2.1", False)
+    ds.create_scalar_index("a", fragment_ids=[1])
+    assert _described(ds.uri, "a_idx").segments[0].fragment_ids == {1}
+    check_answers(ds.uri, ("a = 7", "a is null"))
+    with pytest.raises(ValueError, match="no fragment 9"):
+        ds.create_scalar_index("a", fragment_ids=[9])
+
+
+def test_an_index_without_training_covers_nothing(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t", "2.1", False)
+    ds.create_scalar_index("a", train=False)
+    assert _described(ds.uri, "a_idx").num_rows_indexed == 0
+    check_answers(ds.uri, ("a = 7", "a is null"), must_use=False)
+    theirs = lance.dataset(ds.uri)
+    theirs.optimize.optimize_indices()
+    assert _described(ds.uri, "a_idx").num_rows_indexed == ds.count_rows()
+    check_answers(ds.uri, ("a = 7", "a is null"))
+
+
+def test_rows_of_later_writes_are_found(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t", "2.1", True)
+    ds.create_scalar_index("a")
+    ds.update({"a": "a + 1"}, where="a = 7")
+    ds.delete("a = 9")
+    lancecy.write_dataset(ds.head(50), ds.uri, mode="append")
+    check_answers(ds.uri, ("a = 7", "a = 8", "a = 9", "a is null"))
+    lance.dataset(ds.uri).optimize.optimize_indices()
+    check_answers(ds.uri, ("a = 7", "a = 8", "a = 9", "a is null"))
+
+
+def test_empty_tables_have_indices(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset(pa.table({"a": pa.array([], pa.int64())}), tmp_path / "t")
+    ds.create_scalar_index("a")
+    check_answers(ds.uri, ("a = 7",), must_use=False)
+
+
+def test_indices_are_listed_and_described_as_pylance_does(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t", "2.1", False)
+    assert not ds.has_index
+    for column, index_type in (
+        ("a", "BTREE"),
+        ("st.x", "ZONEMAP"),
+        ("s", "BITMAP"),
+        ("l", "LABEL_LIST"),
+        ("f", "BLOOMFILTER"),
+    ):
+        ds.create_scalar_index(column, index_type)
+    assert ds.has_index
+    lancecy.write_dataset(ds.head(50), ds.uri, mode="append")
+    ds, theirs = lancecy.dataset(ds.uri), lance.dataset(ds.uri)
+    with pytest.warns(DeprecationWarning, match="list_indices"):
+        listed = [{**index, "fragment_ids": set(index["fragment_ids"])} for index in theirs.list_indices()]
+    assert ds.list_indices() == listed
+    assert len(ds.describe_indices()) == 5
+    for mine, other in zip(ds.describe_indices(), theirs.describe_indices(), strict=True):
+        for told in ("name", "index_type", "type_url", "num_rows_indexed", "total_size_bytes"):
+            assert getattr(mine, told) == getattr(other, told)
+        assert (list(mine.fields), list(mine.field_names)) == (other.fields, other.field_names)
+        (one,), (another,) = mine.segments, other.segments
+        for told in ("uuid", "fragment_ids", "index_version", "size_bytes", "base_id"):
+            assert getattr(one, told) == getattr(another, told)
+        assert ds.index_statistics(mine.name) == theirs.stats.index_stats(mine.name)
+        assert ds.stats.index_stats(mine.name) == ds.index_statistics(mine.name)
+
+
+def test_an_index_is_dropped(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t", "2.1", False)
+    ds.create_scalar_index("a")
+    ds.create_scalar_index("f")
+    ds.drop_index("a_idx")
+    assert [index["name"] for index in ds.list_indices()] == ["f_idx"]
+    check_answers(ds.uri, ("a = 7",), must_use=False)
+    for act in (ds.drop_index, ds.index_statistics):
+        with pytest.raises(NotFoundError, match="'f_idx'"):
+            act("a_idx")
+
+
+def test_progress_counts_rows(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t", "2.1", False)
+    steps: list[Step] = []
+    ds.create_scalar_index("a", progress=steps.append)
+    assert steps[-1] == Step("index", ds.count_rows(), ds.count_rows(), "rows")
+
+
+@pytest.mark.parametrize(
+    ("column", "index_type", "error", "text"),
+    [
+        ("missing", "BTREE", ColumnNotFoundError, "missing"),
+        ("l", "BTREE", TypeError, "list"),
+        ("st", "BTREE", TypeError, "struct"),
+        ("a", "BTREES", ValueError, "BTREE"),
+    ],
+)
+def test_mistakes_are_named(
+    tmp_path: Path, column: str, index_type: str, error: type[Exception], text: str
+) -> None:
+    ds = made(tmp_path / "t", "2.1", False)
+    version = ds.version
+    with pytest.raises(error, match=text):
+        ds.create_scalar_index(column, index_type)
+    assert lancecy.dataset(ds.uri).version == version
+    with pytest.raises(ValueError, match="__lance_"):
+        ds.create_scalar_index("a", name="__lance_a")
+
+
+def test_a_failed_build_leaves_no_files(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t", "2.1", False)
+
+    def stopped(step: Step) -> None:
+        raise RuntimeError("stopped")
+
+    with pytest.raises(RuntimeError, match="stopped"):
+        ds.create_scalar_index("a", progress=stopped)
+    assert not os.path.exists(tmp_path / "t" / "_indices")
+    assert lance.dataset(ds.uri).describe_indices() == []
+
+
+def test_two_writers_replace_one_index(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t", "2.1", False)
+    other = lancecy.dataset(ds.uri)
+    ds.create_scalar_index("a")
+    other.create_scalar_index("a")
+    assert len(_described(ds.uri, "a_idx").segments) == 1
+    check_answers(ds.uri, ("a = 7",))
+
+
+def test_fragments_changed_meanwhile_are_not_covered(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t", "2.1", False)
+    other = lancecy.dataset(ds.uri)
+    ds.merge_insert("u").when_matched_update_all().execute(
+        pa.table({"u": ds.to_table(["u"], limit=5)["u"], "a": np.full(5, 12345)})
+    )
+    other.create_scalar_index("a")
+    check_answers(ds.uri, ("a = 7", "a = 12345"))
+
+
+def _described(uri: str, name: str) -> Any:
+    return next(index for index in lance.dataset(uri).describe_indices() if index.name == name)
+
+
+def _entry(uri: str, name: str) -> Any:
+    (made,) = (
+        index
+        for version in lancecy.dataset(uri).versions()
+        if (found := lancecy.dataset(uri).read_transaction(version["version"])) is not None
+        for index in getattr(found.operation, "new_indices", ())
+        if index.name == name
+    )
+    return made
+
+
+def _files(uri: str, name: str) -> dict[str, Any]:
+    from lance.file import LanceFileReader
+
+    folder = Path(uri, "_indices", str(_described(uri, name).segments[0].uuid))
+    return {path.name: LanceFileReader(str(path)) for path in folder.iterdir()}
