@@ -5,6 +5,7 @@ A chunk of a page of 2.1 and later begins with a header of sizes; its parts foll
 
 from libc.stdint cimport int64_t, uint8_t
 
+from chunk_parts cimport Header, Place, header_of, part_into
 from cursor cimport (
     FAULT_CHUNK_PARTS,
     FAULT_NEGATIVE,
@@ -13,7 +14,6 @@ from cursor cimport (
     Fault,
     has,
     load16,
-    load32,
     prefetch,
 )
 
@@ -22,45 +22,8 @@ from lancecy.kernels._codes import fail
 __all__ = ["chunk_headers"]
 
 cdef enum:
-    MAX_BUFFERS = 0xFFFF
     # Chunks to prefetch ahead: for scattered rows every header is on its own page of memory.
     AHEAD = 16
-
-cdef struct Header:
-    # What all headers of a page have in common.
-    Py_ssize_t rep_bytes
-    Py_ssize_t def_bytes
-    Py_ssize_t num_buffers
-    Py_ssize_t size_width
-    Py_ssize_t nbytes
-
-cdef struct Place:
-    # State of the walk over the parts of a chunk: the next size is at `at`, the next bytes at `cursor`.
-    const uint8_t *at
-    int64_t cursor
-    int64_t size
-
-
-cdef int64_t _part(Place *place, Py_ssize_t width, int64_t length, int64_t *start) except -2 nogil:
-    # Size of the next part, with its start within the chunk; -1 if it passes the end of the chunk.
-    # bounds: the caller has checked that the whole header is present, and calls once for each size in it.
-    cdef int64_t size = load16(place.at) if width == 2 else <int64_t> load32(place.at)
-    if not has(place.cursor, size, length):
-        return -1
-    start[0] = place.cursor
-    place.at += width
-    place.cursor += (size + 7) & ~<int64_t> 7
-    return size
-
-
-cdef int64_t _part_into(
-    Place *place, Py_ssize_t width, int64_t length, int64_t base, int64_t *start, int64_t *size
-) except -2 nogil:
-    # A part, or an empty one if its size has width 0. bounds: as _part.
-    cdef int64_t within = 0
-    size[0] = _part(place, width, length, &within) if width > 0 else 0
-    start[0] = base + within
-    return 0 if size[0] >= 0 else -1
 
 
 cdef int64_t _headers(
@@ -93,29 +56,15 @@ cdef int64_t _headers(
         place.cursor = (header.nbytes + 7) & ~<int64_t> 7
         out[0, i] = load16(place.at)
         place.at += 2
-        if _part_into(&place, header.rep_bytes, length, position, &out[1, i], &out[2, i]) < 0:
+        if part_into(&place, header.rep_bytes, length, position, &out[1, i], &out[2, i]) < 0:
             return -1
-        if _part_into(&place, header.def_bytes, length, position, &out[3, i], &out[4, i]) < 0:
+        if part_into(&place, header.def_bytes, length, position, &out[3, i], &out[4, i]) < 0:
             return -1
         for b in range(5, 5 + 2 * header.num_buffers, 2):
-            if _part_into(&place, header.size_width, length, position, &out[b, i], &out[b + 1, i]) < 0:
+            if part_into(&place, header.size_width, length, position, &out[b, i], &out[b + 1, i]) < 0:
                 return -1
         fault.code = FAULT_NONE
     return 0
-
-
-cdef Header _header(bint has_rep, bint has_def, Py_ssize_t num_buffers, Py_ssize_t size_width):
-    cdef Header header
-    if size_width != 2 and size_width != 4:
-        raise ValueError("size_width must be 2 or 4")
-    if not 0 <= num_buffers <= MAX_BUFFERS:
-        raise ValueError("num_buffers is negative or too large")
-    header.rep_bytes = 2 if has_rep else 0
-    header.def_bytes = 2 if has_def else 0
-    header.num_buffers = num_buffers
-    header.size_width = size_width
-    header.nbytes = 2 + header.rep_bytes + header.def_bytes + num_buffers * size_width
-    return header
 
 
 def chunk_headers(
@@ -169,7 +118,7 @@ def chunk_headers(
     [2, 0, 0, 8, 4]
     """
     cdef Fault fault = Fault(FAULT_NONE, 0)
-    cdef Header header = _header(has_rep, has_def, num_buffers, size_width)
+    cdef Header header = header_of(has_rep, has_def, num_buffers, size_width)
     if lengths.shape[0] != positions.shape[0]:
         raise ValueError("arrays of chunks differ in length")
     if out.shape[0] != 5 + 2 * num_buffers or out.shape[1] != positions.shape[0]:

@@ -99,6 +99,7 @@ cdef enum:
     FAULT_JSON_TEXT = 41
     FAULT_JSON_DEPTH = 42
     FAULT_JSON_WALK = 43
+    FAULT_LEVEL_COUNT = 44
 
 
 cdef struct Fault:

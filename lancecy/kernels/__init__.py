@@ -14,6 +14,8 @@ the fault. ``LANCECY_KERNELS=reference`` in the environment selects the slow Num
 ``_bytesplit``     join_bytes
 ``_runs``          expand_runs
 ``_page_runs``     chunk_table, cut_ranges, cut_rows, distinct_pages
+``_chunk_runs``    find_chunks
+``_chunk_values``  read_chunks
 ``_varwidth``      varwidth_offsets, list_offsets
 ``_offsets``       chunk_offsets, zipped_offsets
 ``_v20_offsets``   ended_offsets
@@ -68,6 +70,7 @@ __all__ = [
     "distinct_pages",
     "ended_offsets",
     "expand_runs",
+    "find_chunks",
     "find_words",
     "fsst_decode",
     "gather_fixed",
@@ -87,6 +90,7 @@ __all__ = [
     "peel_lists",
     "pick_ended",
     "place_spans",
+    "read_chunks",
     "rows_to_pages",
     "select_rows",
     "take_fixed",
@@ -116,6 +120,7 @@ if _chosen == "reference":
         unpack_inline,
         unpack_stream,
     )
+    from lancecy.kernels.reference.chunks import find_chunks, read_chunks
     from lancecy.kernels.reference.comparison import compare_bounds, compare_bytes_bounds, match_bytes
     from lancecy.kernels.reference.compression import expand_runs, fsst_decode, join_bytes, lz4_blocks
     from lancecy.kernels.reference.dictionary import check_codes, take_fixed, take_offsets, take_values
@@ -150,6 +155,8 @@ elif _chosen == "cython":
         from lancecy.kernels._bits import copy_bits
         from lancecy.kernels._bitstream import unpack_stream
         from lancecy.kernels._bytesplit import join_bytes
+        from lancecy.kernels._chunk_runs import find_chunks
+        from lancecy.kernels._chunk_values import read_chunks
         from lancecy.kernels._dictionary import check_codes
         from lancecy.kernels._distances import hamming_distances, vector_distances
         from lancecy.kernels._fsst import fsst_decode

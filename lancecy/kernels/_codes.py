@@ -61,6 +61,7 @@ class Fault(Enum):
         ExpressionError,
         "the JSON path leads to the parts of row {index} in too many ways; write it with fewer .** and ranges",
     )
+    LEVEL_COUNT = (44, FormatError, "chunk {index} has another number of levels than of values")
 
 
 _BY_NUMBER = {fault.value[0]: fault for fault in Fault}

@@ -15,6 +15,8 @@ from lancecy.kernels import (
     _bits,
     _bitstream,
     _bytesplit,
+    _chunk_runs,
+    _chunk_values,
     _dictionary,
     _distances,
     _fsst,
@@ -42,6 +44,7 @@ from lancecy.kernels import (
 )
 from lancecy.kernels.reference import (
     bits,
+    chunks,
     comparison,
     compression,
     dictionary,
@@ -71,6 +74,8 @@ CYTHON = _collect(
     _bits,
     _bitstream,
     _bytesplit,
+    _chunk_runs,
+    _chunk_values,
     _page_runs,
     _dictionary,
     _distances,
@@ -98,6 +103,7 @@ CYTHON = _collect(
 )
 REFERENCE = _collect(
     bits,
+    chunks,
     comparison,
     compression,
     dictionary,

@@ -301,6 +301,27 @@ def valid_call(name: str) -> dict[str, Any]:
         },
         "cut_ranges": {"page_starts": i64(0, 2, 4), "starts": i64(1), "stops": i64(4), **cut},
         "cut_rows": {"page_starts": i64(0, 2, 4), "rows": i64(0, 1, 3), **cut},
+        "find_chunks": {
+            "chunk_starts": i64(0, 2, 4),
+            "offsets": i64(0, 8, 24),
+            "rows": i64(1, 3),
+            "stops": i64(2, 4),
+            "out_chunks": np.empty((3, 2), np.int64),
+            "out_runs": np.empty((3, 2), np.int64),
+        },
+        "read_chunks": {
+            "memory": memory_of(
+                np.array([2, 4, 15, 0, 0, 1, 0, 0, 12, 0, 14, 0, 15, 0], "<u2"), b"abc\0\0\0\0"
+            ),
+            "chunks": i64(0, 32, 2)[:, None],
+            "num_chunks": 1,
+            "runs": i64(0, 1, 1)[:, None],
+            "num_runs": 1,
+            "program": i64(2, 0, 1, 1, 0, 1, 16, 0, 0, 4, 32, 0, 0),
+            "out_levels": np.empty(1, np.uint16),
+            "out_values": np.empty(8, np.uint8),
+            "out_spans": np.empty((2, 1), np.int64),
+        },
         "distinct_pages": {"pages": i64(4, 4), "out_distinct": i64(9, 9), "out_numbers": i64(9, 9)},
         "compare_bounds": {"op": 0, "lows": one, "highs": one, "value": 1, "out_empty": bits},
         "compare_bytes_bounds": {
@@ -338,6 +359,9 @@ OPTIONAL = {
     *((name, "validity") for name in ("take_offsets", "take_values", "take_fixed")),
     *((name, "validity") for name in ("json_texts", "json_scalars", "json_array_has", "json_select")),
     ("check_codes", "out_validity"),
+    ("find_chunks", "stops"),
+    ("read_chunks", "out_levels"),
+    ("read_chunks", "out_spans"),
     ("select_rows", "definition"),
     ("peel_lists", "definition"),
     ("peel_lists", "out_def"),

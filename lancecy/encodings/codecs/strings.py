@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from lancecy import kernels
 from lancecy.encodings.blocks.memory import allocate
 from lancecy.encodings.model.block import VariableWidth
-from lancecy.encodings.model.chunks import Buffers, Chunks, places_of, require_bytes, starts_of
+from lancecy.encodings.model.chunks import Chunks, places_of, require_bytes, starts_of
 from lancecy.encodings.model.spec import Variable
 from lancecy.errors import FormatError, TruncatedError
 from lancecy.limits import check_offsets
 from lancecy.store.base import Memory
 
-__all__ = ["block_strings", "chunk_spans", "chunk_strings", "strings_at"]
+__all__ = ["block_strings", "bytes_of", "check_overlap", "chunk_spans", "chunk_strings", "strings_at"]
 
 Int64 = NDArray[np.int64]
 
@@ -40,7 +40,8 @@ def chunk_strings(spec: Variable, chunks: Chunks) -> VariableWidth:
         Offsets descend or leave their chunk, or strings overlap; TruncatedError if offsets are missing.
     """
     offsets, starts, lengths = chunk_spans(spec, chunks)
-    values = _bytes_of(chunks.buffers[spec.buffer], starts, lengths)
+    source = chunks.buffers[spec.buffer]
+    values = bytes_of(source.memory, int(source.lengths.sum()), starts, lengths)
     return VariableWidth(chunks.runs.num_rows, spec.offset_width, offsets, values)
 
 
@@ -67,21 +68,28 @@ def chunk_spans(spec: Variable, chunks: Chunks) -> tuple[NDArray[Any], Int64, In
     parts = (source.memory, source.positions, source.lengths, chunks.counts, width)
     wanted = (runs.pages, runs.starts, runs.counts)
     kernels.chunk_offsets(*parts, *wanted, offsets, starts, lengths)
-    _check_overlap(source, lengths)
+    check_overlap(int(source.lengths.sum()), lengths)
     return offsets, starts, lengths
 
 
-def _check_overlap(source: Buffers, lengths: Int64) -> None:
-    total, stored = int(lengths.sum()), int(source.lengths.sum())
+def check_overlap(stored: int, lengths: Int64) -> int:
+    """The bytes of all runs; chunks of ``stored`` bytes must have as many.
+
+    Raises
+    ------
+    FormatError
+        They have fewer.
+    """
+    total = int(lengths.sum())
     if total > stored:
         raise FormatError(f"strings of {total} bytes in chunks of {stored}: strings overlap")
+    return total
 
 
-def _bytes_of(source: Buffers, starts: Int64, lengths: Int64) -> object:
-    """The bytes of all runs back to back; together no more than the chunks have."""
-    _check_overlap(source, lengths)
-    buffer, out = allocate(int(lengths.sum()))
-    kernels.copy_spans(source.memory, starts, lengths, out)
+def bytes_of(memory: Memory, stored: int, starts: Int64, lengths: Int64) -> object:
+    """The bytes of all runs back to back; see :func:`check_overlap`."""
+    buffer, out = allocate(check_overlap(stored, lengths))
+    kernels.copy_spans(memory, starts, lengths, out)
     return buffer
 
 
@@ -114,7 +122,8 @@ def strings_at(spec: Variable, chunks: Chunks, offsets: Int64) -> VariableWidth:
         raise FormatError("offsets of strings descend")
     if width == 4:
         check_offsets(int(out[-1]), "bytes of strings")
-    values = _bytes_of(source, source.positions[runs.pages] + begin, end - begin)
+    starts = source.positions[runs.pages] + begin
+    values = bytes_of(source.memory, int(source.lengths.sum()), starts, end - begin)
     return VariableWidth(runs.num_rows, width, out.astype(f"<i{width}", copy=False), values)
 
 

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.model.chunks import row_ranges, runs_of, touched
+from lancecy.encodings.model.chunks import row_ranges
 from lancecy.encodings.model.layouts import MiniBlock, max_repetition
 from lancecy.encodings.model.pages import Page
+from lancecy.encodings.v21.programs import Program, program_of
 from lancecy.errors import FormatError
-from lancecy.rows import PageRuns, RowSelection
+from lancecy.rows import RowSelection
 from lancecy.store.base import Memory
 
 __all__ = ["LARGEST_CHUNK", "ChunkSelection", "ChunkTable", "chunk_table", "select_chunks", "word_bytes"]
@@ -45,38 +46,37 @@ class ChunkTable:
         Value slots before each chunk.
     index : (num_chunks, 2) uint64 or None
         The repetition index.
+    program : Program or None
+        Of the page, if it has no lists.
     """
 
     offsets: Int64
     starts: Int64
     index: NDArray[np.uint64] | None = None
+    program: Program | None = None
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
         return 500 + 2 * self.offsets.nbytes + (0 if self.index is None else self.index.nbytes)
 
-    def chunks(self, numbers: Int64 | None) -> tuple[Int64, Int64, Int64]:
-        """Offset, bytes and value slots of some chunks, or of all of them."""
-        if numbers is None:
-            offsets = self.offsets[:-1]
-            return offsets, self.offsets[1:] - offsets, self.starts[1:] - self.starts[:-1]
-        following = numbers + 1
-        offsets = self.offsets[numbers]
-        return offsets, self.offsets[following] - offsets, self.starts[following] - self.starts[numbers]
+    def chunks(self, numbers: Int64 | None) -> Int64:
+        """(3, num_wanted) int64: offset, bytes and value slots of some chunks, or of all of them."""
+        edges = np.stack((self.offsets, self.starts))
+        first = edges[:, :-1] if numbers is None else edges[:, numbers]
+        last = edges[:, 1:] if numbers is None else edges[:, numbers + 1]
+        return np.stack((first[0], *(last - first)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkSelection:
-    """The chunks of a page that a selection needs.
+    """The chunks of a page of lists that a selection needs.
 
     Attributes
     ----------
     chunks : (num_wanted,) int64, ascending, or None
         None: all.
     num_rows : int
-    runs : PageRuns or None
-        Values, as runs in ``chunks``; None if the levels determine them.
     groups : (num_groups + 1,) int64 or None
         Chunks ``groups[i]`` to ``groups[i + 1]`` of ``chunks`` follow each other in the page.
     ranges : (3, num_ranges) int64 or None
@@ -85,7 +85,6 @@ class ChunkSelection:
 
     chunks: Int64 | None
     num_rows: int
-    runs: PageRuns | None = None
     groups: Int64 | None = None
     ranges: Int64 | None = None
 
@@ -126,24 +125,21 @@ def chunk_table(
         raise FormatError(f"{spec.num_items} items in a page of {page.num_rows} rows")
     starts[-1] = spec.num_items
     if index is None:
-        return ChunkTable(offsets, starts)
+        return ChunkTable(offsets, starts, program=program_of(spec))
     if index.size != (starts.size - 1) * 16:
         raise FormatError(f"repetition index of {index.size} bytes for {starts.size - 1} chunks")
     return ChunkTable(offsets, starts, np.frombuffer(index.tobytes(), "<u8").reshape(-1, 2))
 
 
-def select_chunks(spec: MiniBlock, page: Page, rows: RowSelection, table: ChunkTable) -> ChunkSelection:
-    """Find the chunks that rows of a page need.
+def select_chunks(page: Page, rows: RowSelection, table: ChunkTable) -> ChunkSelection:
+    """Find the chunks that rows of lists need.
 
     Raises
     ------
     FormatError
         The repetition index contradicts the page.
     """
-    if max_repetition(spec.layers):
-        return _list_chunks(rows, *_row_bounds(table.index, table.offsets.size - 1, page.num_rows))
-    chunks, runs = touched(runs_of(table.starts, rows))
-    return ChunkSelection(chunks, len(rows), runs)
+    return _list_chunks(rows, *_row_bounds(table.index, table.offsets.size - 1, page.num_rows))
 
 
 def _groups(chunks: Int64) -> Int64:
@@ -186,4 +182,4 @@ def _list_chunks(rows: RowSelection, begins: Int64, ends: Int64) -> ChunkSelecti
     mine = np.searchsorted(heads, first, side="right") - 1
     before = begins[heads[mine]]
     ranges = np.stack((mine, starts - before, stops - before))
-    return ChunkSelection(chunks, len(rows), None, groups, ranges)
+    return ChunkSelection(chunks, len(rows), groups, ranges)

@@ -36,6 +36,7 @@ from lancecy.encodings.v21.chunk_tables import (
     select_chunks,
     word_bytes,
 )
+from lancecy.encodings.v21.programs import Program, Wanted, find
 from lancecy.encodings.v21.repdef import LeafPage
 from lancecy.errors import FormatError
 from lancecy.limits import Limits
@@ -103,13 +104,14 @@ def _read_whole(
     (span,) = yield [Ranges(file, page.positions, page.sizes)]
     at, sizes = span.positions.tolist(), page.sizes.tolist()
     table = chunk_table(span.memory[at[0] : at[0] + sizes[0]], spec, page, sizes[1])
-    offsets, lengths, counts = table.chunks(None)
-    heads = headers(spec, span.memory, offsets + at[1], lengths)
-    runs = None if max_repetition(spec.layers) else whole_runs(counts)
+    chunks = table.chunks(None)
+    chunks[0] += at[1]
     items = None
     if spec.dictionary is not None:
         items = dictionary_of(spec, page, span.memory[at[2] : at[2] + sizes[2]], limits)
-    return leaf_page(spec, heads, counts, ChunkSelection(None, len(rows), runs), items, chain, limits)
+    if max_repetition(spec.layers):
+        return _lists(spec, span.memory, chunks, ChunkSelection(None, len(rows)), items, chain, limits)
+    return _flat(spec, table.program, span.memory, Wanted.whole(chunks), items, chain, limits)
 
 
 def _read_part(
@@ -136,15 +138,20 @@ def _read_part(
         if page.memory is not None:
             page.memory.keep(page.number, "chunks", table, table.nbytes)
         items = None if spec.dictionary is None else dictionary_of(spec, page, parts[2], limits)
-    wanted = select_chunks(spec, page, rows, table)
-    offsets, lengths, counts = table.chunks(wanted.chunks)
-    if span is not None and at_once:
-        positions = offsets + int(span.positions[1])
+    if max_repetition(spec.layers):
+        groups = select_chunks(page, rows, table)
+        chunks = table.chunks(groups.chunks)
     else:
-        (span,) = yield [Ranges(file, offsets + page.positions[1], lengths)]
-        positions = span.positions
-    heads = headers(spec, span.memory, positions, lengths)
-    return leaf_page(spec, heads, counts, wanted, items, chain, limits)
+        wanted = find(table.starts, table.offsets, rows)
+        chunks = wanted.chunks[:, : wanted.num_chunks]
+    if span is not None and at_once:
+        chunks[0] += int(span.positions[1])
+    else:
+        (span,) = yield [Ranges(file, chunks[0] + page.positions[1], chunks[1])]
+        chunks[0] = span.positions
+    if max_repetition(spec.layers):
+        return _lists(spec, span.memory, chunks, groups, items, chain, limits)
+    return _flat(spec, table.program, span.memory, wanted, items, chain, limits)
 
 
 # -- the dictionary -------------------------------------------------------------------
@@ -235,20 +242,57 @@ def headers(spec: MiniBlock, memory: Memory, positions: Int64, lengths: Int64) -
     return ChunkHeaders(memory, found, tuple(values))
 
 
-def leaf_page(
+def _flat(
     spec: MiniBlock,
-    heads: ChunkHeaders,
-    counts: Int64,
+    program: Program | None,
+    memory: Memory,
+    wanted: Wanted,
+    items: Block | None,
+    chain: tuple[Field, ...],
+    limits: Limits,
+) -> LeafPage:
+    """Rows of a page without lists."""
+    definition, values = _flat_values(spec, program, memory, wanted, has_no_values(chain[-1]), limits)
+    validity = None
+    if items is not None:
+        values, validity = look_up(values, items, chain[-1], spec.layers, definition, limits)
+    return LeafPage(spec.layers, None, definition, values, wanted.num_rows, validity)
+
+
+def _flat_values(
+    spec: MiniBlock,
+    program: Program | None,
+    memory: Memory,
+    wanted: Wanted,
+    only_levels: bool,
+    limits: Limits,
+) -> tuple[Levels | None, Block]:
+    if program is not None and not only_levels:
+        try:
+            return program.run(memory, wanted, limits)
+        except FormatError:
+            pass  # Read codec by codec, so that the error says what is wrong.
+    positions, lengths, counts = wanted.chunks[:, : wanted.num_chunks]
+    heads, runs = headers(spec, memory, positions, lengths), wanted.page_runs
+    definition = flat_levels(spec, heads, counts, runs, limits)
+    if only_levels:
+        return definition, Structured(wanted.num_rows, {})
+    return definition, decode(spec.values, Chunks(heads.values, counts, runs), limits)
+
+
+def _lists(
+    spec: MiniBlock,
+    memory: Memory,
+    chunks: Int64,
     wanted: ChunkSelection,
     items: Block | None,
     chain: tuple[Field, ...],
     limits: Limits,
 ) -> LeafPage:
-    if wanted.runs is not None:
-        runs, rep = wanted.runs, None
-        definition = flat_levels(spec, heads, counts, runs, limits)
-    else:
-        rep, definition, runs = _list_levels(spec, heads, counts, wanted, limits)
+    """Rows of a page of lists; ``chunks`` are (3, num_chunks), with positions in ``memory``."""
+    positions, lengths, counts = chunks
+    heads = headers(spec, memory, positions, lengths)
+    rep, definition, runs = _list_levels(spec, heads, counts, wanted, limits)
     if has_no_values(chain[-1]):
         return LeafPage(spec.layers, rep, definition, Structured(runs.num_rows, {}), wanted.num_rows)
     values = decode(spec.values, Chunks(heads.values, counts, runs), limits)

@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 
 from lancecy.kernels._codes import Fault, fail
 
-__all__ = ["check_chunk_runs", "check_runs", "checked", "require", "require_level", "same_length"]
+__all__ = [
+    "check_chunk_runs",
+    "check_runs",
+    "checked",
+    "require",
+    "require_level",
+    "require_table",
+    "same_length",
+]
 
 _Kernel = TypeVar("_Kernel", bound=Callable[..., Any])
 
@@ -39,6 +47,24 @@ def require(array: NDArray[Any], *dtypes: type[np.generic], writable: bool = Fal
         raise kind(f"unexpected dtype {array.dtype}")
     if array.ndim != 1 or not array.flags.c_contiguous:
         raise ValueError("expected a contiguous one-dimensional array")
+    if writable and not array.flags.writeable:
+        raise ValueError("output array is read-only")
+
+
+def require_table(array: NDArray[np.int64], writable: bool = False) -> None:
+    """Refuse anything but a two-dimensional contiguous array of int64.
+
+    Raises
+    ------
+    TypeError
+        Not an array.
+    ValueError
+        Wrong shape, layout or dtype, or read-only.
+    """
+    if not isinstance(array, np.ndarray):
+        raise TypeError("expected a NumPy array")
+    if array.dtype.type is not np.int64 or array.ndim != 2 or not array.flags.c_contiguous:
+        raise ValueError("expected a contiguous two-dimensional array of int64")
     if writable and not array.flags.writeable:
         raise ValueError("output array is read-only")
 

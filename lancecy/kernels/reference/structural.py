@@ -6,25 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.kernels._codes import Fault, fail
-from lancecy.kernels.reference.checks import require, same_length
+from lancecy.kernels.reference.checks import require, require_table, same_length
 
 __all__ = ["chunk_headers"]
 
 Int64 = NDArray[np.int64]
 
 
-def _require_table(array: NDArray[np.int64], shape: tuple[int, int]) -> None:
-    if not isinstance(array, np.ndarray):
-        raise TypeError("expected a NumPy array")
-    if array.dtype.type is not np.int64 or array.ndim != 2 or not array.flags.c_contiguous:
-        raise ValueError("expected a contiguous two-dimensional array of int64")
-    if not array.flags.writeable:
-        raise ValueError("output array is read-only")
-    if array.shape != shape:
-        raise ValueError("out needs 5 rows and two per value buffer, of one entry per chunk")
-
-
-def _parts(chunk: bytes, has_rep: bool, has_def: bool, sizes: int, width: int) -> list[tuple[int, int]]:
+def parts_of(chunk: bytes, has_rep: bool, has_def: bool, sizes: int, width: int) -> list[tuple[int, int]]:
     """(position, length) of rep, def and value buffers in a chunk; fewer where they pass its end."""
     widths = [2] * (1 + has_rep + has_def) + [width] * sizes
     if sum(widths) > len(chunk):
@@ -60,7 +49,9 @@ def chunk_headers(
     if not 0 <= num_buffers <= 0xFFFF:
         raise ValueError("num_buffers is negative or too large")
     same_length("arrays of chunks differ in length", positions, lengths)
-    _require_table(out, (5 + 2 * num_buffers, positions.size))
+    require_table(out, writable=True)
+    if out.shape != (5 + 2 * num_buffers, positions.size):
+        raise ValueError("out needs 5 rows and two per value buffer, of one entry per chunk")
     wanted = has_rep + has_def + num_buffers
     for i, (position, length) in enumerate(zip(positions.tolist(), lengths.tolist(), strict=True)):
         if position < 0 or length < 0:
@@ -68,7 +59,7 @@ def chunk_headers(
         if position + length > memory.size:
             fail(Fault.TRUNCATED, i)
         chunk = memory[position : position + length].tobytes()
-        parts = _parts(chunk, has_rep, has_def, num_buffers, size_width)
+        parts = parts_of(chunk, has_rep, has_def, num_buffers, size_width)
         if len(parts) != wanted or length < 2:
             fail(Fault.CHUNK_PARTS, i)
         placed = [(position + start, size) for start, size in parts]

@@ -1,0 +1,200 @@
+"""Programs of mini-block pages: what one kernel call needs to know to decode any rows of a page.
+
+The spec of a page is compiled once and kept with the table of its chunks. A program covers definition levels and
+values that are plain, bit-packed or strings, and codes of dictionaries; any other page has none and is read codec by
+codec (``codecs.values``). Source: file sheet 2.1, sections 3.1 to 3.5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy import kernels
+from lancecy.encodings.blocks.memory import allocate
+from lancecy.encodings.codecs import fsst
+from lancecy.encodings.codecs.fixed import room
+from lancecy.encodings.codecs.strings import bytes_of, check_overlap
+from lancecy.encodings.model.block import Block, FixedWidth, VariableWidth
+from lancecy.encodings.model.layouts import MiniBlock
+from lancecy.encodings.model.spec import InlinePacked, PackedBlocks, Plain, Spec, SymbolCoded, Variable
+from lancecy.errors import TruncatedError
+from lancecy.limits import Limits
+from lancecy.rows import PageRuns, RowSelection
+from lancecy.store.base import Memory
+
+__all__ = ["Program", "Wanted", "find", "program_of"]
+
+Int64 = NDArray[np.int64]
+Levels = NDArray[np.uint16]
+
+_PLAIN, _INLINE, _BLOCKS, _TEXT = 1, 2, 3, 4
+_INLINE_VALUES = 1024
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """The chunks that hold rows, and the rows as runs in them.
+
+    Attributes
+    ----------
+    chunks : (3, room) int64
+        Position, bytes and values of each chunk, in the first ``num_chunks`` columns.
+    runs : (3, room) int64
+        Column of ``chunks``, first value and number of values of each run, in the first ``num_runs`` columns.
+    num_chunks, num_runs, num_rows : int
+    """
+
+    chunks: Int64
+    num_chunks: int
+    runs: Int64
+    num_runs: int
+    num_rows: int
+
+    @property
+    def page_runs(self) -> PageRuns:
+        """The runs."""
+        return PageRuns(*self.runs[:, : self.num_runs])
+
+    @classmethod
+    def whole(cls, chunks: Int64) -> Wanted:
+        """All values of some chunks; ``chunks`` is (3, num_chunks)."""
+        size = chunks.shape[1]
+        runs = np.zeros((3, size), np.int64)
+        runs[0], runs[2] = np.arange(size), chunks[2]
+        return cls(chunks, size, runs, size, int(chunks[2].sum()))
+
+
+def find(starts: Int64, offsets: Int64, rows: RowSelection) -> Wanted:
+    """Find the chunks of ascending rows.
+
+    Parameters
+    ----------
+    starts, offsets : (num_chunks + 1,) int64
+        First row and first byte of each chunk, then the number of all.
+    rows : RowSelection
+        Ascending, without duplicates; at least one.
+    """
+    if rows.indices is not None:
+        first, stops, size = rows.indices, None, rows.indices.size
+        tables = np.empty((2, 3, size), np.int64)
+    elif rows.starts is not None and rows.stops is not None:
+        first, stops = rows.starts, rows.stops
+        tables = np.empty((2, 3, first.size + starts.size), np.int64)
+    else:
+        raise ValueError("a selection has neither ranges nor indices")
+    chunks, runs = tables
+    num_chunks, num_runs = kernels.find_chunks(starts, offsets, first, stops, chunks, runs)
+    return Wanted(chunks, num_chunks, runs, num_runs, len(rows))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """How to decode the chunks of a page.
+
+    Attributes
+    ----------
+    numbers : (13,) int64
+        As ``kernels.read_chunks`` wants them.
+    has_levels : bool
+    is_text : bool
+    bits : int
+        Of a value, or of an offset of strings.
+    symbols : Symbols or None
+        With which strings are coded.
+    """
+
+    numbers: Int64
+    has_levels: bool
+    is_text: bool
+    bits: int
+    symbols: fsst.Symbols | None
+
+    def run(self, memory: Memory, wanted: Wanted, limits: Limits) -> tuple[Levels | None, Block]:
+        """Definition levels, if there are any, and values of the wanted rows.
+
+        Parameters
+        ----------
+        memory : (nbytes,) uint8
+        wanted : Wanted
+            With positions in ``memory``.
+        limits : Limits
+
+        Raises
+        ------
+        FormatError, LimitError
+            Chunks are damaged, or the values take more than ``limits`` allow.
+        """
+        stored = int(wanted.chunks[1, : wanted.num_chunks].sum())
+        self._check_room(wanted, stored)
+        levels = np.empty(wanted.num_rows, np.uint16) if self.has_levels else None
+        tables = (wanted.chunks, wanted.num_chunks, wanted.runs, wanted.num_runs, self.numbers)
+        if self.is_text:
+            return levels, self._text(memory, wanted, tables, levels, stored)
+        buffer, out = room(wanted.num_rows, self.bits, limits)
+        kernels.read_chunks(memory, *tables, levels, out, None)
+        return levels, FixedWidth(wanted.num_rows, self.bits, buffer)
+
+    def _check_room(self, wanted: Wanted, stored: int) -> None:
+        """Refuse more values than so many stored bytes, in so many chunks, can be."""
+        kind = self.numbers[9]
+        if kind == _INLINE:
+            is_too_many = wanted.num_rows > _INLINE_VALUES * wanted.num_chunks
+        else:
+            is_too_many = kind != _BLOCKS and wanted.num_rows > stored // (self.bits >> 3)
+        if is_too_many:
+            raise TruncatedError(f"{stored} bytes in {wanted.num_chunks} chunks for {wanted.num_rows} values")
+
+    def _text(
+        self,
+        memory: Memory,
+        wanted: Wanted,
+        tables: tuple[Int64, int, Int64, int, Int64],
+        levels: Levels | None,
+        stored: int,
+    ) -> Block:
+        width = self.bits >> 3
+        _, out = allocate((wanted.num_rows + 1) * width)
+        spans = np.empty((2, wanted.num_runs), np.int64)
+        kernels.read_chunks(memory, *tables, levels, out, spans)
+        offsets = out.view(f"<i{width}")
+        if self.symbols is not None:
+            check_overlap(stored, spans[1])
+            return fsst.decode_spans(self.symbols, offsets, memory, *spans)
+        return VariableWidth(wanted.num_rows, width, offsets, bytes_of(memory, stored, *spans))
+
+
+def program_of(spec: MiniBlock) -> Program | None:
+    """The program of a page without lists; None if a kernel has no code for one of its parts."""
+    levels = _codec(spec.definition)
+    values, symbols = spec.values, None
+    if isinstance(values, SymbolCoded):
+        symbols, values = fsst.parse_symbols(values.table), values.values
+    codec = _codec(values)
+    if levels is None or codec is None or spec.rep is not None or not 0 < codec[0] <= _TEXT:
+        return None
+    if levels[0] and levels[1] != 16:
+        return None
+    if isinstance(spec.values, SymbolCoded) and codec[0] != _TEXT:
+        return None
+    buffer = getattr(values, "buffer", 0)
+    shape = (4 if spec.is_large else 2, 0, spec.definition is not None, spec.num_buffers, buffer)
+    numbers = np.array([*shape, *levels, *codec], np.int64)
+    return Program(numbers, levels[0] != 0, codec[0] == _TEXT, codec[1], symbols)
+
+
+def _codec(spec: Spec | None) -> tuple[int, int, int, int] | None:
+    """Kind, bits, packed bits and whether the last block may be unpacked; None if the kernel does not know it."""
+    if spec is None:
+        return 0, 0, 0, 0
+    if isinstance(spec, Plain) and spec.bits and spec.bits % 8 == 0:
+        return _PLAIN, spec.bits, 0, 0
+    if isinstance(spec, InlinePacked):
+        return _INLINE, spec.bits, 0, 0
+    if isinstance(spec, PackedBlocks):
+        return _BLOCKS, spec.bits, spec.packed_bits, int(spec.raw_tail)
+    if isinstance(spec, Variable) and spec.offsets is None:
+        return _TEXT, spec.offset_width * 8, 0, 0
+    return None

@@ -1,0 +1,13 @@
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["find_chunks"]
+
+def find_chunks(
+    chunk_starts: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    stops: NDArray[np.int64] | None,
+    out_chunks: NDArray[np.int64],
+    out_runs: NDArray[np.int64],
+) -> tuple[int, int]: ...
