@@ -223,7 +223,8 @@ def planned(
     chosen = targets(after, options.target_bases, options.target_all_bases, unnamed)
     if snapshot is not None:
         check_targets(snapshot, chosen)
-    chosen = least_filled_first(chosen, () if snapshot is None else snapshot.fragments)
+    if len(chosen) > 1:  # many fragments take long to parse
+        chosen = least_filled_first(chosen, () if snapshot is None else snapshot.fragments)
     book = dictionaries_for(written, version, snapshot if options.mode == "append" else None)
     return Plan(schema, written, version, bases, after, chosen, book)
 

@@ -1,4 +1,4 @@
-"""A branch or clone of many fragments makes none of them: it costs one manifest, read and written."""
+"""A branch, clone or append to many fragments makes none of them: it costs one manifest, read and written."""
 
 from __future__ import annotations
 
@@ -34,6 +34,16 @@ def test_a_branch_and_a_clone_make_no_fragments(ds: lancecy.Dataset, tmp_path: P
         assert new.count_rows() == ROWS
         assert not made(new)
         assert new.to_table()["a"].to_pylist() == [*range(ROWS)]
+
+
+def test_an_append_makes_no_fragments(ds: lancecy.Dataset) -> None:
+    before = ds.checkout_version(1)
+    ds.append({"a": [ROWS]})
+    before.insert({"a": [ROWS + 1]})
+    assert not made(ds)
+    assert not made(before)
+    assert before.count_rows() == ROWS + 2
+    assert before.to_table()["a"].to_pylist() == [*range(ROWS + 2)]
 
 
 def test_a_branch_of_a_branch_makes_the_fragments_that_it_looks_at(
