@@ -87,7 +87,7 @@ def commit_from(
         transaction = replace(transaction, uuid=options.uuid)
     policy = Policy(
         attempts=options.attempts + 1,
-        check_files=options.check_files,
+        written_ns=options.written_ns,
         once=options.token is not None,
         naming=options.naming,
         detached=options.detached,

@@ -51,9 +51,6 @@ __all__ = ["Inserts", "removed_if_refused", "write_files", "write_table"]
 
 # Attempts of an append, each from a newer version.
 _RETRIES = 10
-# Seconds in which new files on an object store are taken to be there: asking for each costs a request, and only a cleanup
-# that is told to remove files of any age could have removed them.
-_FRESH_S = 10.0
 
 inserting = shared_options(InsertOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES)
 
@@ -173,10 +170,9 @@ def write_table(
     with _folders_removed_on_error(store, ("_transactions", "_versions") if snapshot is None else ()):
         check_create(store)
         files = plan.new_files(location, session, options)
-        started = time.monotonic()
+        if not store.traits.is_mapped:
+            commit = replace(commit, written_ns=time.time_ns())
         fragments = files.write(lasting(reader, data), report)
-        if not store.traits.is_mapped and time.monotonic() - started < _FRESH_S:
-            commit = replace(commit, check_files=False)
         allowed = location.allowing(map(canonical_base, plan.bases))
         with removed_if_refused(files):
             operation = plan.operation(options, fragments, is_new=snapshot is None)
@@ -205,7 +201,7 @@ def _committed(
             if fits is None or newest is None or not fits(newest):
                 raise
             snapshot = newest
-            commit = replace(commit, check_files=True)
+            commit = replace(commit, written_ns=None)
     return commit_operation(operation, location, session, snapshot, commit)
 
 

@@ -169,8 +169,8 @@ class CommitRequest:
         Id of the transaction; a new one if not given.
     timeout : timedelta or None
         After this no new attempt is made.
-    check_files : bool
-        Whether to check that new data files are there.
+    written_ns : int or None
+        When the writing of the new files began; see ``table.commit.options.Policy``.
 
     Raises
     ------
@@ -190,7 +190,7 @@ class CommitRequest:
     detached: bool = False
     uuid: str | None = None
     timeout: timedelta | None = None
-    check_files: bool = True
+    written_ns: int | None = None
 
     def __post_init__(self) -> None:
         if self.uuid is not None:

@@ -49,6 +49,7 @@ __all__ = ["Committed", "Origin", "Policy", "commit"]
 
 # Listings before a version is made, at most.
 _CATCH_UPS = 10
+_FRESH_NS = 10 * 10**9
 
 
 def commit(
@@ -247,7 +248,7 @@ class _Commit:
     def _check_references(self, operation: Operation, bases: BasePaths) -> Steps[None]:
         """Check that the version and the files that the change refers to exist."""
         needed = operation.references()
-        if self.policy.check_files:
+        if self.policy.check_files and not (yield from self._is_fresh()):
             yield from self._check_files(needed.fragments, bases)
         if needed.version is not None and not self.found:
             if (yield from self.history.at(needed.version)) is None:
@@ -257,6 +258,14 @@ class _Commit:
                     name=str(needed.version),
                 )
             self.found = True
+
+    def _is_fresh(self) -> Steps[bool]:
+        """Whether no cleanup can have removed the new files yet, unless it was told to remove files of any age.
+
+        The clock is read after the transaction file is written: a cleanup that finds it spares the files.
+        """
+        began = self.policy.written_ns
+        return began is not None and 0 <= (yield Now()) - began <= _FRESH_NS
 
     def _check_files(self, fragments: Sequence[Fragment], bases: BasePaths) -> Steps[None]:
         """Check that new files exist with their size, once for each set of bases."""

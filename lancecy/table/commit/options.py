@@ -24,6 +24,8 @@ class Policy:
         Number of tries of a failing request.
     check_files : bool
         Whether to check that new data files exist and have their stated sizes.
+    written_ns : int or None
+        When the writing of the new files began, in nanoseconds since 1970: for ten seconds they are taken to be there.
     once : bool
         The transaction's id is derived from a token: a crashed process may have committed it before the
         version that this one has read.
@@ -39,6 +41,7 @@ class Policy:
     attempts: int = 20
     tries: int = 4
     check_files: bool = True
+    written_ns: int | None = None
     once: bool = False
     naming: Naming = Naming.V2
     detached: bool = False

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -283,6 +285,19 @@ def test_torn_file_is_not_committed() -> None:
     with pytest.raises(CommitError, match="29 bytes instead of 30"):
         table.change(Append(fragments))
     table.change(Append(fragments), policy=Policy(check_files=False))
+
+
+@pytest.mark.parametrize(("seconds_ago", "is_looked_at"), [(0, False), (11, True), (-60, True)])
+def test_only_files_that_no_cleanup_can_have_removed_are_not_looked_at(
+    seconds_ago: int, is_looked_at: bool
+) -> None:
+    table = Table()
+    fragments = table.files(1)
+    table.store.delete([f"data/{fragments[0].files[0].path}"])
+    # A minute ahead: the clock was set back since.
+    policy = Policy(written_ns=time.time_ns() - seconds_ago * 10**9)
+    with pytest.raises(CommitError, match="is missing") if is_looked_at else nullcontext():
+        table.change(Append(fragments), policy=policy)
 
 
 def test_same_files_are_not_added_twice() -> None:
