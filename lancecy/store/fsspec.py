@@ -21,6 +21,7 @@ import numpy as np
 
 from lancecy.errors import ExistsError, LanceError, PathPolicyError, StoreError, UnsupportedError
 from lancecy.store import fsspec_parts as parts
+from lancecy.store.aws import RENEW_ADVICE
 from lancecy.store.base import Memory, ObjectMeta, PutMode, Store, StoreTraits
 from lancecy.store.credentials import Options, has_secrets, redact, secret_texts
 from lancecy.store.direct import PUT_MARK
@@ -453,15 +454,9 @@ class FsspecStore:
     def _fail(self, error: BaseException, doing: str, path: str) -> NoReturn:
         note = "; its storage options were pickled without their secrets" if self._is_bare else ""
         if parts.error_code(error) in EXPIRED:
-            note = f"; {_RENEW}{note}"
+            note = f"; {RENEW_ADVICE}{note}"
         known: frozenset[str] = getattr(self._built.fs if self._built else None, "secret_texts", frozenset())
         raise_translated(error, doing, path, self.uri, self._secrets | known, note)
-
-
-_RENEW = (
-    "give credentials that are valid longer, or storage_options={'credentials_provider': function}, "
-    "which is called for new ones"
-)
 
 
 def _may_improve(answer: Any, pair: tuple[int, int], tries: Tries) -> bool:

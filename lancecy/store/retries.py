@@ -38,8 +38,11 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _MARK = "_lancecy_tries"
 
 EXPIRED = frozenset(
-    {"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidToken", "InvalidAccessKeyId"}
-)
+    {
+        "ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidToken", "InvalidAccessKeyId",
+        "UnrecognizedClientException",
+    }
+)  # fmt: skip
 """Codes of servers for credentials that new ones may replace."""
 
 _TRANSIENT_CODES = frozenset(
@@ -48,6 +51,7 @@ _TRANSIENT_CODES = frozenset(
         "InternalError", "ServiceUnavailable", "SlowDown", "Busy", "RequestTimeout", "RequestTimeoutException",
         "OperationAborted", "Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled",
         "RequestThrottledException", "TooManyRequestsException", "BandwidthLimitExceeded", "RequestLimitExceeded",
+        "ProvisionedThroughputExceededException", "InternalServerError",
         "XAmzContentSHA256Mismatch", "BadDigest",
     }
 )  # fmt: skip

@@ -14,7 +14,6 @@ import hashlib
 import inspect
 import secrets
 import socket
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -24,36 +23,18 @@ from botocore.credentials import ReadOnlyCredentials
 from fsspec.asyn import sync_wrapper
 from s3fs import S3FileSystem
 
+from lancecy.store.aws import HANDLER_ID, Handlers, Renewal, ends_at, given_login
 from lancecy.store.credentials import Options
 from lancecy.store.direct import PUT_MARK
-from lancecy.store.retries import (
-    EXPIRED,
-    RetryPolicy,
-    error_code,
-    is_transient,
-    is_transient_answer,
-    mark_tries,
-    tries_of,
-    wait_asked,
-)
+from lancecy.store.retries import RetryPolicy, error_code, mark_tries, tries_of
 
 __all__ = ["RetryingS3"]
 
-_ID = "lancecy-retries"
 # A try may last as long as its bytes take at this rate, and no longer: a server that sends a byte now and then is
 # silent for no time-out.
 _SLOWEST = 16 << 10
-# Elements of an error that say what is wrong. Others quote the request, with the session token in it.
-_SHOWN = frozenset({"Code", "Message", "Condition", "Endpoint", "Region", "Bucket", "BucketName", "Key"})
-_UNEXPLAINED = frozenset({"400", "401", "403"})
 _LOST_RACE = frozenset({"PreconditionFailed", "412"})
 _DEFAULT = RetryPolicy()
-# One of two may meet credentials that were fetched while the request was signed.
-_RENEWALS = 3
-# So long the same credentials are not doubted again by answers that do not say what was wrong.
-_CONFIRMED_S = 60.0
-# Credentials are fetched anew so long before they expire.
-_AHEAD_S = 60.0
 
 
 class RetryingS3(S3FileSystem):  # type: ignore[misc]
@@ -84,18 +65,17 @@ class RetryingS3(S3FileSystem):  # type: ignore[misc]
     ) -> None:
         super().__init__(*args, **options)
         self.policy = policy
-        self._handlers = _Handlers(policy)
+        self._handlers = Handlers(policy)
         self._provider = credentials_provider
         self._parts: dict[str, set[asyncio.Task[Any]]] = {}
 
     @property
     def secret_texts(self) -> frozenset[str]:
         """The credentials used so far that the options do not hold."""
-        credentials = self._handlers.credentials
-        return credentials.texts if credentials is not None else frozenset()
+        return self._handlers.secret_texts
 
     async def set_session(self, refresh: bool = False, kwargs: Mapping[str, Any] | None = None) -> Any:
-        """Make the client, with the handlers of :class:`_Handlers`."""
+        """Make the client, with the handlers of :class:`Handlers`."""
         known = self._s3
         if self.session is None:
             self.session = self._new_session()
@@ -217,70 +197,6 @@ def _socket(silence_s: float, address: tuple[Any, ...]) -> socket.socket:
     return made
 
 
-class _Handlers:
-    """Handlers of a client's events; they must not hold the file system, which closes the client when it goes."""
-
-    def __init__(self, policy: RetryPolicy) -> None:
-        self.policy = policy
-        self.credentials: _Renewed | None = None
-
-    def install(self, client: Any) -> None:
-        """Replace botocore's own retries of a client."""
-        events = client.meta.events
-        events.unregister("needs-retry.s3", unique_id="retry-config-s3")
-        events.register("needs-retry.s3", self.needs_retry, unique_id=_ID)
-        # An id stands for one handler: a second one of the same id would be left out.
-        events.register_first("request-created.s3", self.request_created, unique_id=f"{_ID}-signed")
-
-    def request_created(self, request: Any, **_: Any) -> None:
-        """Note when a try is signed."""
-        now = time.monotonic()
-        request.context.setdefault("lancecy_began", now)
-        request.context["lancecy_signed"] = now
-
-    def needs_retry(
-        self, attempts: int, response: Any, caught_exception: Exception | None, request_dict: Any, **_: Any
-    ) -> float | None:
-        """Seconds to wait before the next try; None if there is none."""
-        context = request_dict["context"]
-        asked = 0.0
-        if caught_exception is not None:
-            _forget_request(caught_exception)
-            mark_tries(caught_exception, attempts)
-            again = is_transient(caught_exception)
-        else:
-            http, parsed = response
-            if http.status_code < 300:
-                return None
-            parsed["Error"] = {k: v for k, v in parsed.get("Error", {}).items() if k in _SHOWN}
-            code = str(parsed["Error"].get("Code", ""))
-            if self._is_renewed(code, context):
-                return 0.0
-            again = is_transient_answer(code, http.status_code)
-            asked = wait_asked(http.headers.get("retry-after"))
-        if not again:
-            return None
-        began = context.get("lancecy_began", time.monotonic())
-        return self.policy.pause(attempts, time.monotonic() - began, asked)
-
-    def _is_renewed(self, code: str, context: dict[str, Any]) -> bool:
-        """Whether other credentials may help; they are looked for when the next try is signed."""
-        # The answer to a HEAD has no body that says why: it may be the right that is missing.
-        most = _RENEWALS if code in EXPIRED else 1 if code in _UNEXPLAINED else 0
-        renewals = context.get("lancecy_renewals", 0)
-        if self.credentials is None or renewals >= most:
-            return False
-        context["lancecy_renewals"] = renewals + 1
-        return self.credentials.refuse(context.get("lancecy_signed", 0.0), is_certain=code in EXPIRED)
-
-
-def _forget_request(error: Any) -> None:
-    # The request has the session token in its headers, and pickles of the error would hold it.
-    for name in ("request", "response"):
-        if getattr(error, name, None) is not None and name in vars(error):
-            setattr(error, name, None)
-
-
 class _Source:
     """Where a session looks for credentials: a function of the user, or botocore's usual places.
 
@@ -289,15 +205,13 @@ class _Source:
     provider : function or None
     places : list
         Botocore's sources of credentials: environment, files, services of the machine.
-    handlers : _Handlers
+    handlers : Handlers
         Told of the credentials.
     """
 
-    METHOD = CANONICAL_NAME = _ID
+    METHOD = CANONICAL_NAME = HANDLER_ID
 
-    def __init__(
-        self, provider: Callable[[], Options] | None, places: list[Any], handlers: _Handlers
-    ) -> None:
+    def __init__(self, provider: Callable[[], Options] | None, places: list[Any], handlers: Handlers) -> None:
         self._provider = provider
         self._places = places
         self._handlers = handlers
@@ -322,32 +236,19 @@ class _Source:
 
 
 async def _provided(provider: Callable[[], Options]) -> _Expiring:
-    from lancecy.store.services import for_fsspec
-
     given = provider() if inspect.iscoroutinefunction(provider) else await asyncio.to_thread(provider)
-    found = for_fsspec("s3", await given if inspect.isawaitable(given) else given)
-    if not found.get("key") or not found.get("secret"):
-        raise ValueError(
-            "credentials_provider did not return a key and a secret (access_key_id, secret_access_key)"
-        )
-    expires = found.get("expires_at_millis")
-    return _Expiring(found["key"], found["secret"], found.get("token"), expires)
+    return _Expiring(given_login(await given if inspect.isawaitable(given) else given))
 
 
 class _Expiring(AioCredentials):  # type: ignore[misc]
     """Credentials with the time when they end."""
 
-    def __init__(self, key: str, secret: str, token: str | None, expires_at_millis: Any) -> None:
-        super().__init__(key, secret, token, method=_ID)
-        self._ends = None if expires_at_millis is None else float(expires_at_millis) / 1000 - _AHEAD_S
-
-    @property
-    def is_over(self) -> bool:
-        """Whether they end soon."""
-        return self._ends is not None and time.time() >= self._ends
+    def __init__(self, login: Options) -> None:
+        super().__init__(login["key"], login["secret"], login.get("token"), method=HANDLER_ID)
+        self.ends_at = ends_at(login)
 
 
-class _Renewed(AioCredentials):  # type: ignore[misc]
+class _Renewed(Renewal, AioCredentials):  # type: ignore[misc]
     """Credentials that are looked for again when they end or a server refuses them.
 
     Parameters
@@ -355,60 +256,18 @@ class _Renewed(AioCredentials):  # type: ignore[misc]
     first : botocore credentials
     find : coroutine function
         Looks for the credentials that are valid now.
-
-    Attributes
-    ----------
-    texts : frozenset of str
-        All of them so far, to be masked in messages.
     """
 
     def __init__(self, first: Any, find: Callable[[], Any]) -> None:
-        super().__init__("", "", method=_ID)  # a request is signed with what get_frozen_credentials returns
-        self.texts: frozenset[str] = frozenset()
-        self._inner = first
-        self._frozen: ReadOnlyCredentials | None = None
+        # A request is signed with what get_frozen_credentials returns.
+        AioCredentials.__init__(self, "", "", method=HANDLER_ID)
+        Renewal.__init__(self, first)
         self._find = find
         self._lock = asyncio.Lock()
-        self._found = time.monotonic()
-        self._refused = False
-        self._confirmed = -_CONFIRMED_S
-
-    def refuse(self, signed: float, is_certain: bool) -> bool:
-        """Look for others before the next request, unless that was done after the refused one was signed.
-
-        Parameters
-        ----------
-        signed : float
-            When the refused request was signed.
-        is_certain : bool
-            Whether the server said that it is the credentials.
-
-        Returns
-        -------
-        bool
-            Whether another try may help: not if the server said nothing and the last look found the same ones.
-        """
-        if not is_certain and time.monotonic() < self._confirmed + _CONFIRMED_S:
-            return False
-        if signed >= self._found:
-            self._refused = True
-        return True
 
     async def get_frozen_credentials(self) -> ReadOnlyCredentials:
         async with self._lock:
-            if self._refused or getattr(self._inner, "is_over", False):
-                await self._look_again()
-            frozen: ReadOnlyCredentials = await self._inner.get_frozen_credentials()
-        self._frozen = frozen
-        known = {frozen.access_key, frozen.secret_key, frozen.token or ""}
-        if not known <= self.texts:
-            self.texts |= {text for text in known if len(text) >= 4}
-        return frozen
-
-    async def _look_again(self) -> None:
-        before = self._frozen
-        self._inner = await self._find() or self._inner
-        self._found = time.monotonic()
-        self._refused = False
-        if await self._inner.get_frozen_credentials() == before:
-            self._confirmed = self._found
+            is_new = self.is_due
+            if is_new:
+                self.replace(await self._find())
+            return self.use(await self.inner.get_frozen_credentials(), is_new)

@@ -1,4 +1,4 @@
-"""A proxy on the loopback interface that breaks chosen requests to an S3 server.
+"""A proxy on the loopback interface that breaks chosen requests to S3, DynamoDB, Google Cloud Storage or Azure Blob.
 
 Every request is passed on to the server behind it, except those that a plan names: their answer is an error, comes late or
 never, or ends early. So the real client meets the fault on a real socket.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import select
 import socket
 import struct
@@ -40,7 +41,7 @@ class WireFault:
         of the body is answered as if it were all. ``deaf``: the request is not read, and the connection stays open.
     status : int
     code : str
-        The error code of S3.
+        The error code, of S3 unless another service is asked.
     applied : bool
         The server carries the request out first, so that only its answer is lost.
     retry_after : str
@@ -99,7 +100,8 @@ class Seen:
     ----------
     kind : str
         ``get``, ``head``, ``list``, ``put``, ``copy``, ``delete``, ``delete_many``, and of multi-part uploads ``start_upload``,
-        ``part``, ``finish_upload``, ``abort_upload``.
+        ``part``, ``finish_upload``, ``abort_upload``. Of Google and Azure also ``create``, a put that must not replace. Of
+        DynamoDB the name of the operation.
     path : str
     headers : dict
     """
@@ -114,13 +116,15 @@ class FaultProxy(ThreadingHTTPServer):
 
     Parameters
     ----------
-    server : S3Server
-        Where requests are passed on to.
+    endpoint : str
+        Of the server that requests are passed on to, as ``http://host:port``.
 
     Attributes
     ----------
-    server_options : dict
-        Storage options of a client that asks the proxy.
+    endpoint : str
+        Of the proxy.
+    s3 : S3Server
+        The server as seen through the proxy, if it speaks S3.
     seen : list of Seen
         Requests since the last :meth:`reset`.
     plans : list of Plan
@@ -131,11 +135,12 @@ class FaultProxy(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, server: S3Server) -> None:
+    def __init__(self, endpoint: str) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        place = urlsplit(server.endpoint)
+        place = urlsplit(endpoint)
         self.upstream = (str(place.hostname), int(place.port or 80))
-        self.s3 = S3Server(f"http://127.0.0.1:{self.server_port}")
+        self.endpoint = f"http://127.0.0.1:{self.server_port}"
+        self.s3 = S3Server(self.endpoint)
         self.seen: list[Seen] = []
         self.plans: list[Plan] = []
         self.guard: Guard | None = None
@@ -219,7 +224,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         answered = self._pass_on(body) if fault.applied or fault.what.endswith("_body") else None
         if fault.what == "status":
-            self._answer(*_error(fault))
+            self._answer(*_error(fault, seen))
         elif fault.what == "stall":
             self._wait()
         elif fault.what == "short_body" and answered is not None:
@@ -287,10 +292,24 @@ class _Handler(BaseHTTPRequestHandler):
         self.connection.close()
 
 
+# Paths of Google Cloud Storage.
+_GOOGLE = ("/storage/", "/upload/", "/batch/")
+
+
 def _kind(method: str, target: str, headers: Mapping[str, str]) -> str:
-    query = parse_qs(urlsplit(target).query, keep_blank_values=True)
+    place = urlsplit(target)
+    query = parse_qs(place.query, keep_blank_values=True)
+    if "x-amz-target" in headers:
+        return headers["x-amz-target"].rpartition(".")[2]
+    is_azure = "x-ms-version" in headers
+    if "ifGenerationMatch" in query or (is_azure and headers.get("if-none-match") == "*"):
+        return "create"
+    if method == "POST" and place.path.startswith(_GOOGLE):
+        is_copy = "/rewriteTo/" in place.path or "/copyTo/" in place.path
+        return "copy" if is_copy else "put" if place.path.startswith("/upload/") else "delete_many"
     if method == "GET":
-        return "list" if {"list-type", "prefix", "uploads"} & query.keys() else "get"
+        is_list = {"list-type", "prefix", "uploads"} & query.keys() or query.get("comp") == ["list"]
+        return "list" if is_list else "get"
     if method == "PUT":
         return "part" if "partNumber" in query else "copy" if "x-amz-copy-source" in headers else "put"
     if method == "POST":
@@ -301,21 +320,31 @@ def _kind(method: str, target: str, headers: Mapping[str, str]) -> str:
     return method.lower()
 
 
-def _error(fault: WireFault) -> tuple[int, list[tuple[str, str]], bytes]:
-    text = (
-        f"<?xml version='1.0' encoding='UTF-8'?><Error><Code>{fault.code}</Code><Message>broken by plan</Message>"
-        f"{fault.detail}</Error>"
-    )
-    headers = [("Content-Type", "application/xml")]
+def _error(fault: WireFault, seen: Seen) -> tuple[int, list[tuple[str, str]], bytes]:
+    """Status, headers and body of an error, in the form of the service that was asked."""
+    said = "broken by plan"
+    headers = [("Content-Type", "application/xml"), ("x-ms-error-code", fault.code)]
+    if "x-amz-target" in seen.headers:
+        kind = f"com.amazonaws.dynamodb.v20120810#{fault.code}"
+        text = json.dumps({"__type": kind, "message": f"{said}{fault.detail}"})
+        headers = [("Content-Type", "application/x-amz-json-1.0")]
+    elif seen.path.startswith(_GOOGLE):
+        text = json.dumps({"error": {"code": fault.status, "message": said}})
+        headers = [("Content-Type", "application/json")]
+    else:
+        text = (
+            f"<?xml version='1.0' encoding='UTF-8'?><Error><Code>{fault.code}</Code><Message>{said}</Message>"
+            f"{fault.detail}</Error>"
+        )
     if fault.retry_after:
         headers.append(("Retry-After", fault.retry_after))
     return fault.status, headers, text.encode()
 
 
 @contextmanager
-def start_proxy(server: S3Server) -> Iterator[FaultProxy]:
-    """Run a proxy before a server until the block ends."""
-    with FaultProxy(server) as proxy:
+def start_proxy(endpoint: str) -> Iterator[FaultProxy]:
+    """Run a proxy before the server at an endpoint until the block ends."""
+    with FaultProxy(endpoint) as proxy:
         thread = threading.Thread(target=proxy.serve_forever, args=(0.05,), name="fault-proxy")
         thread.start()
         try:
@@ -329,7 +358,7 @@ def start_proxy(server: S3Server) -> Iterator[FaultProxy]:
 @pytest.fixture(scope="session")
 def running_proxy(s3_server: S3Server) -> Iterator[FaultProxy]:
     """The proxy of the test session, before its S3 server."""
-    with start_proxy(s3_server) as proxy:
+    with start_proxy(s3_server.endpoint) as proxy:
         yield proxy
 
 

@@ -24,6 +24,7 @@ from lancecy.store.base import PutMode
 from lancecy.store.fsspec import FsspecStore
 from lancecy.store.retries import RetryPolicy, split_policy, wait_asked
 from tests.helpers.proxy import FaultProxy, WireFault
+from tests.helpers.rotating_keys import RotatingKeys
 from tests.helpers.s3 import SECRET
 
 pytestmark = pytest.mark.s3
@@ -436,40 +437,9 @@ def test_an_upload_that_fails_is_aborted(
 # -- credentials -------------------------------------------------------------------------------
 
 
-class Keys:
-    """Credentials by number, of which the server behind the proxy takes only the newest."""
-
-    def __init__(self, proxy: FaultProxy) -> None:
-        self.newest = 1
-        self.given = 0
-        proxy.guard = self._guard
-
-    def _guard(self, headers: Mapping[str, str]) -> WireFault | None:
-        if headers.get("x-amz-security-token") == self.token:
-            return None
-        # As S3 does, with the token in the answer.
-        detail = f"<Token-0>{headers.get('x-amz-security-token')}</Token-0>"
-        return WireFault("status", 400, "ExpiredToken", detail=detail)
-
-    @property
-    def token(self) -> str:
-        """The newest session token."""
-        return f"t0ken-that-must-not-leak-{self.newest}"
-
-    def provide(self) -> dict[str, Any]:
-        """What a user's function returns, in pylance's words."""
-        self.given += 1
-        return {
-            "aws_access_key_id": "test",
-            "aws_secret_access_key": SECRET,
-            "aws_session_token": self.token,
-            "expires_at_millis": int((time.time() + 3600) * 1000),
-        }
-
-
 @pytest.fixture
-def keys(s3_proxy: FaultProxy) -> Keys:
-    return Keys(s3_proxy)
+def keys(s3_proxy: FaultProxy) -> RotatingKeys:
+    return RotatingKeys(s3_proxy)
 
 
 def without_keys(options: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -477,7 +447,7 @@ def without_keys(options: Mapping[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def test_credentials_that_expire_during_a_job_are_fetched_from_the_users_function(
-    s3_proxy: FaultProxy, table: str, options: dict[str, Any], keys: Keys
+    s3_proxy: FaultProxy, table: str, options: dict[str, Any], keys: RotatingKeys
 ) -> None:
     mine = without_keys(options, credentials_provider=keys.provide)
     ds = lancecy.dataset(table, storage_options=mine)
@@ -492,7 +462,7 @@ def test_credentials_that_expire_during_a_job_are_fetched_from_the_users_functio
 
 
 def test_credentials_near_their_end_are_fetched_before_a_request_fails(
-    s3_proxy: FaultProxy, root: str, options: dict[str, Any], keys: Keys
+    s3_proxy: FaultProxy, root: str, options: dict[str, Any], keys: RotatingKeys
 ) -> None:
     def short_lived() -> dict[str, Any]:
         keys.newest += 1
@@ -511,7 +481,7 @@ def test_credentials_of_the_environment_are_read_again(
     s3_proxy: FaultProxy,
     root: str,
     options: dict[str, Any],
-    keys: Keys,
+    keys: RotatingKeys,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if is_direct:
@@ -536,7 +506,11 @@ def test_credentials_of_the_environment_are_read_again(
 
 
 def test_expired_credentials_of_the_options_say_what_helps_and_nothing_secret(
-    s3_proxy: FaultProxy, root: str, options: dict[str, Any], keys: Keys, caplog: pytest.LogCaptureFixture
+    s3_proxy: FaultProxy,
+    root: str,
+    options: dict[str, Any],
+    keys: RotatingKeys,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     old = "t0ken-that-must-not-leak-0"
     sources = [

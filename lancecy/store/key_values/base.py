@@ -37,8 +37,9 @@ class ManifestKeyValue(Protocol):
     """Items by table and version, each changed on one condition, as in :class:`lancecy.SqlManifestStore`.
 
     Methods raise ``StoreError`` if the store does not answer; the change may then have been made, or may be made
-    later. An error whose ``errno`` is ``EACCES`` says that nothing was changed and nothing will be. A read gives what
-    the last write left, whichever process wrote it. Methods are called by several threads at once.
+    later. An error whose ``errno`` is ``EACCES`` (refused) or ``EAGAIN`` (too many requests) says that nothing was changed
+    and nothing will be. A read gives what the last write left, whichever process wrote it. Methods are called by several
+    threads at once.
 
     Attributes of an implementation that hold secrets are not pickled.
 

@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from lancecy.errors import StoreError, UnsupportedError
+from lancecy.store.aws import RENEW_ADVICE, Handlers, may_have_happened
 from lancecy.store.base import Store
 from lancecy.store.credentials import Options, has_secrets, redact, secret_texts
 from lancecy.store.failure import raise_translated
@@ -33,6 +34,7 @@ from lancecy.store.fsspec_parts import error_code
 from lancecy.store.key_values.base import KeyedTable, ManifestItem, commit_through
 from lancecy.store.key_values.ddb_uri import data_uri, table_of
 from lancecy.store.key_values.opening import key_values_of
+from lancecy.store.retries import EXPIRED, split_policy
 from lancecy.store.services import for_fsspec
 from lancecy.store.uri import split_credentials
 
@@ -46,12 +48,14 @@ _DETACHED = 1 << 63
 _MOST_DELETED = 25
 _IS_NEW = "attribute_not_exists(base_uri) AND attribute_not_exists(version)"
 _IS_OTHER = "ConditionalCheckFailedException"
-# Answers of a service that did nothing and would do nothing when asked again.
-_REFUSED = frozenset({
+# Errors of a client that asked nobody.
+_NOT_SENT = frozenset({"NoCredentialsError", "NoRegionError", "PartialCredentialsError", "ProfileNotFound"})
+# Answers of a service that would do nothing when asked again.
+_REFUSED = _NOT_SENT | {
     "AccessDeniedException", "ExpiredTokenException", "IncompleteSignatureException", "InvalidSignatureException",
     "MissingAuthenticationTokenException", "ResourceNotFoundException", "UnrecognizedClientException",
-    "ValidationException", "NoCredentialsError", "NoRegionError", "PartialCredentialsError", "ProfileNotFound",
-})  # fmt: skip
+    "ValidationException",
+}  # fmt: skip
 _SCHEMA = (("base_uri", "HASH", "S"), ("version", "RANGE", "N"))
 _ENDPOINTS = ("dynamodb_endpoint", "dynamodb_endpoint_url")
 
@@ -64,9 +68,9 @@ class DynamoKeyValue:
     name : str
         Of the DynamoDB table, which exists: its HASH key is ``base_uri`` (S) and its RANGE key ``version`` (N).
     options : mapping
-        Storage options of S3, under fsspec's names or pylance's, whose login, profile and region are used here too;
-        ``dynamodb_endpoint`` is the URL of another server than AWS's, otherwise ``DYNAMODB_ENDPOINT`` in the
-        environment is.
+        Storage options of S3, under fsspec's names or pylance's, whose login, profile, region, retries and time-outs
+        are used here too; ``dynamodb_endpoint`` is the URL of another server than AWS's, otherwise
+        ``DYNAMODB_ENDPOINT`` in the environment is.
 
     Notes
     -----
@@ -75,13 +79,15 @@ class DynamoKeyValue:
 
     def __init__(self, name: str, options: Options) -> None:
         self.name = name
-        self._options = for_fsspec("s3", dict(options)) | _endpoint(options)
+        self._policy, rest = split_policy(options)
+        self._options = for_fsspec("s3", rest) | _endpoint(options)
         self._is_bare = False
         self._prepare()
 
     def _prepare(self) -> None:
         self._lock = threading.Lock()
         self._made: tuple[int, Any] | None = None
+        self._handlers: Handlers | None = None
         self._secrets = secret_texts(self._options)
 
     def __repr__(self) -> str:
@@ -89,7 +95,12 @@ class DynamoKeyValue:
 
     def __getstate__(self) -> dict[str, Any]:
         loses = has_secrets(self._options)
-        return {"name": self.name, "_options": redact(self._options), "_is_bare": self._is_bare or loses}
+        return {
+            "name": self.name,
+            "_options": redact(self._options),
+            "_policy": self._policy,
+            "_is_bare": self._is_bare or loses,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -159,6 +170,10 @@ class DynamoKeyValue:
     def _named(self) -> dict[str, str]:
         return {"TableName": self.name}
 
+    @property
+    def _store(self) -> str:
+        return f"DynamoDB table {self.name!r}"
+
     def _query(self, table: str, above: int, **further: Any) -> Any:
         return self._call(
             "read",
@@ -185,16 +200,27 @@ class DynamoKeyValue:
         if item.size is not None:
             attributes["size"] = {"N": str(item.size)}
 
-        def put(client: Any) -> bool:
+        def put(client: Any) -> bool | None:
             try:
                 client.put_item(**self._named, Item=attributes, **condition)
             except Exception as error:
                 if error_code(error) == _IS_OTHER:
-                    return False
+                    return None if may_have_happened(error) else False
                 raise
             return True
 
-        return self._call("write", table, put)
+        is_put = self._call("write", table, put)
+        if is_put is not None:
+            return is_put
+        # The answer to an earlier try was lost, and the item that is there may be its.
+        if self.get(table, version) == item:
+            return True
+        raise StoreError(
+            f"version {version} of {table} in DynamoDB table {self.name!r} may or may not have been written: an answer "
+            "was lost, and the item was changed since",
+            path=table,
+            store=self._store,
+        )
 
     def _call(self, doing: str, table: str, request: Callable[[Any], T]) -> T:
         """Make one request; errors become lancecy's."""
@@ -207,12 +233,18 @@ class DynamoKeyValue:
 
     def _fail(self, error: Exception, doing: str, table: str) -> NoReturn:
         note = "; its storage options were pickled without their secrets" if self._is_bare else ""
-        place = f"DynamoDB table {self.name!r}"
+        code = error_code(error) or type(error).__name__
+        if code in EXPIRED:
+            note = f"; {RENEW_ADVICE}{note}"
+        used = self._handlers.secret_texts if self._handlers is not None else frozenset()
         try:
-            raise_translated(error, f"{doing} the versions of", table, place, self._secrets, note)
+            raise_translated(
+                error, f"{doing} the versions of", table, self._store, self._secrets | used, note
+            )
         except StoreError as failure:
-            if (error_code(error) or type(error).__name__) in _REFUSED:
-                failure.errno = errno.EACCES
+            # An earlier try, whose answer was lost, may have been carried out.
+            if code in _NOT_SENT or not may_have_happened(error):
+                failure.errno = errno.EACCES if code in _REFUSED else errno.EAGAIN
             raise
 
     def _client(self) -> Any:
@@ -221,10 +253,20 @@ class DynamoKeyValue:
             with self._lock:
                 made = self._made
                 if made is None or made[0] != os.getpid():
-                    client = _client(self._options)
-                    self._check(client)
-                    made = self._made = (os.getpid(), client)
+                    made = self._made = (os.getpid(), self._new_client())
         return made[1]
+
+    def _new_client(self) -> Any:
+        try:
+            from lancecy.store.key_values.dynamodb_client import DynamoHandlers, make_client
+        except ImportError as error:
+            raise UnsupportedError(
+                "s3+ddb:// needs a package: pip install 'lancecy[dynamodb]'", feature="dynamodb"
+            ) from error
+        self._handlers = DynamoHandlers(self._policy)
+        client = make_client(self._options, self._options.get(_ENDPOINTS[0]), self._handlers)
+        self._check(client)
+        return client
 
     def _check(self, client: Any) -> None:
         """Refuse a DynamoDB table with other keys."""
@@ -269,37 +311,6 @@ def _endpoint(options: Options) -> dict[str, Any]:
         (lowered[name] for name in _ENDPOINTS if lowered.get(name)), os.environ.get("DYNAMODB_ENDPOINT")
     )
     return {_ENDPOINTS[0]: found} if found else {}
-
-
-def _client(options: Mapping[str, Any]) -> Any:
-    """A client of botocore for storage options in the form of s3fs."""
-    try:
-        import botocore.config
-        import botocore.session
-    except ImportError as error:
-        raise UnsupportedError(
-            "s3+ddb:// needs a package: pip install 'lancecy[dynamodb]'", feature="dynamodb"
-        ) from error
-    inner = dict(options.get("client_kwargs") or {})
-    session = botocore.session.Session(profile=options.get("profile"))
-    region = inner.get("region_name") or session.get_config_variable("region") or os.environ.get("AWS_REGION")
-    endpoint = options.get(_ENDPOINTS[0])
-    login = {
-        "aws_access_key_id": options.get("key") or inner.get("aws_access_key_id"),
-        "aws_secret_access_key": options.get("secret") or inner.get("aws_secret_access_key"),
-        "aws_session_token": options.get("token") or inner.get("aws_session_token"),
-    }
-    return session.create_client(
-        "dynamodb",
-        region_name=region or ("us-east-1" if endpoint else None),
-        endpoint_url=endpoint,
-        # Throttled requests wait longer each time, by a random part.
-        config=botocore.config.Config(
-            retries={"mode": "standard", "total_max_attempts": 5}, connect_timeout=10, read_timeout=30,
-            max_pool_connections=16,
-        ),
-        **{name: value for name, value in login.items() if value},
-    )  # fmt: skip
 
 
 def _key(table: str, version: int) -> dict[str, Any]:

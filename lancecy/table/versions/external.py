@@ -50,7 +50,7 @@ from lancecy.table.versions.folder import VersionFolder
 
 __all__ = ["ExternalVersions"]
 
-_REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EAGAIN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +178,8 @@ class ExternalVersions:
                         yield Remove((item.path,))
                     raise
                 failure = error
+                if error.tries > 1:
+                    break  # the store itself has tried as often as it may
                 yield Pause(attempt)
                 continue
             if there == item:
