@@ -25,7 +25,7 @@ from lancecy.index.segment import Segment
 from lancecy.rows import RowSelection
 from lancecy.store.base import Memory
 
-__all__ = ["SETS_FILE", "Bitmap", "KeyedSets"]
+__all__ = ["SETS_FILE", "Bitmap", "KeyedSets", "is_worthwhile"]
 
 Int64: TypeAlias = NDArray[np.int64]
 
@@ -36,6 +36,11 @@ _BATCH_SETS = 1024
 # Decoding a set costs as much as testing so many values of the column.
 _ROWS_PER_SET = 4096
 _FEW_SETS = 64
+
+
+def is_worthwhile(count: int, segment: Segment) -> bool:
+    """Whether decoding so many sets costs less than testing the column."""
+    return count <= max(_FEW_SETS, segment.num_rows // _ROWS_PER_SET)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,7 +121,7 @@ class Bitmap:
             The sets are damaged.
         """
         wanted = np.flatnonzero(condition.true_for(self.sets.keys))
-        if wanted.size > max(_FEW_SETS, segment.num_rows // _ROWS_PER_SET):
+        if not is_worthwhile(wanted.size, segment):
             return None
         found = segment.places.of_sets(self.sets.sets(wanted), self.sets.file.limits)
         return FoundRows(found, is_exact=True)

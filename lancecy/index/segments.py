@@ -18,10 +18,12 @@ import pyarrow as pa
 from lancecy.errors import DatasetNotFoundError, UnsupportedError, printable
 from lancecy.expr.kinds import family
 from lancecy.index.bitmap import SETS_FILE, Bitmap
+from lancecy.index.bloom_filter import BloomFilter
 from lancecy.index.bounds import is_bounded
 from lancecy.index.btree import LOOKUP_FILE, BTree
 from lancecy.index.condition import Condition
 from lancecy.index.found import FoundRows, RowPlaces
+from lancecy.index.label_list import LabelList
 from lancecy.index.segment import Segment
 from lancecy.index.zones import ZoneMap
 from lancecy.limits import Limits
@@ -89,7 +91,9 @@ class _Kind:
 _KINDS = {
     "BitmapIndexDetails": _Kind("BITMAP", 0, Bitmap.open),
     "BTreeIndexDetails": _Kind("BTREE", 1, BTree.open, addresses_from=1),
+    "LabelListIndexDetails": _Kind("LABEL_LIST", 1, LabelList.open, for_lists=True),
     "ZoneMapIndexDetails": _Kind("ZONEMAP", 0, ZoneMap.open),
+    "BloomFilterIndexDetails": _Kind("BLOOMFILTER", 0, BloomFilter.open),
 }
 # Known types that answer no filter here.
 _NO_FILTER = frozenset(

@@ -21,7 +21,7 @@ from tests.index.conditions import random_rows, random_test
 pytestmark = pytest.mark.interop
 lance = pytest.importorskip("lance")
 
-SCALAR = ("BTREE", "BITMAP", "ZONEMAP")
+SCALAR = ("BTREE", "BITMAP", "ZONEMAP", "BLOOMFILTER")
 TABLES, QUERIES = 20, 50
 
 
@@ -83,7 +83,10 @@ def _random_table(uri: str, chance: random.Random) -> lancecy.Dataset:
     )
     for column in ("i", "f", "s", "b", "st.x"):
         for kind in chance.sample(SCALAR, chance.choice((0, 1, 1, 2))):
-            made.create_scalar_index(column, kind, name=f"{column}_{kind}", replace=False)
+            if (column, kind) != ("b", "BLOOMFILTER"):  # it has none for booleans
+                made.create_scalar_index(column, kind, name=f"{column}_{kind}", replace=False)
+    if chance.random() < 0.6:
+        made.create_scalar_index("tags", "LABEL_LIST")
     for _ in range(chance.randint(0, 4)):
         chance.choice(CHANGES)(uri, chance)
     return lancecy.dataset(uri)

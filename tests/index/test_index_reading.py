@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.errors import LanceError
+from lancecy.errors import LanceError, UnsupportedError
+from lancecy.index.segments import open_segment, segment_of
+from lancecy.table.wire.indices import describe_index, encode_index
 
 pytestmark = pytest.mark.interop
 lance = pytest.importorskip("lance")
@@ -117,6 +120,61 @@ def test_signed_zeros_are_equal(tmp_path: Path) -> None:
         ]
 
 
+def test_lists_are_found_by_their_elements(tmp_path: Path) -> None:
+    tags = [["a", "b"], ["b"], [], None, [None], ["a", None]]
+    made = lance.write_dataset(pa.table({"tags": tags}), tmp_path / "t")
+    made.create_scalar_index("tags", "LABEL_LIST")
+    ds = lancecy.dataset(tmp_path / "t")
+    expected = {
+        "array_has(tags, 'a')": [0, 5],
+        "array_has_any(tags, ['a', 'b'])": [0, 1, 5],
+        "array_has_all(tags, ['a', 'b'])": [0],
+        "NOT array_has(tags, 'a')": [1, 2, 4],
+        "NOT array_has_all(tags, ['a', 'b'])": [1, 2, 4, 5],
+    }
+    for text, rows in expected.items():
+        assert used(ds, text) == ("tags_idx (LABEL_LIST)",)
+        assert ds.to_table(filter=text)["tags"].to_pylist() == [tags[row] for row in rows]
+        assert ds.count_rows(text) == len(rows)
+    assert used(ds, "tags IS NULL") == used(ds, "array_length(tags) = 1") == ()
+
+
+BLOOMED = {
+    "i8": pa.int8(),
+    "u64": pa.uint64(),
+    "f32": pa.float32(),
+    "d": pa.date32(),
+    "ts": pa.timestamp("us", "UTC"),
+    "s": pa.large_string(),
+    "y": pa.binary(),
+}
+
+
+def test_bloom_filters_leave_out_zones_without_the_value(tmp_path: Path) -> None:
+    numbers = pa.array(range(100), pa.int32())
+    columns = {
+        name: numbers.cast(kind) if name != "ts" else numbers.cast(pa.int64()).cast(kind)
+        for name, kind in BLOOMED.items()
+        if name not in {"s", "y"}
+    }
+    texts = [f"a rather long text with the number {n:04d}" for n in range(100)]
+    columns |= {"s": pa.array(texts, pa.large_string()), "y": pa.array([t.encode() for t in texts])}
+    made = lance.write_dataset(pa.table(columns), tmp_path / "t", max_rows_per_file=25)
+    for name in BLOOMED:
+        made.create_scalar_index(name, "BLOOMFILTER")
+    ds = lancecy.dataset(tmp_path / "t")
+    constants = {
+        "d": "date '1970-02-12'",
+        "ts": "timestamp '1970-01-01 00:00:00.000042Z'",
+        "s": f"'{texts[42]}'",
+        "y": f"X'{texts[42].encode().hex()}'",
+    }
+    for name in BLOOMED:
+        found = ds.scanner(filter=f"{name} = {constants.get(name, '42')}").explain()
+        assert [line.fragment for line in found.fragments if line.kept_rows] == [1], name
+        assert used(ds, f"{name} = {constants.get(name, '42')}") == (f"{name}_idx (BLOOMFILTER)",)
+
+
 def _damage(uri: str, name: str) -> None:
     for file in Path(uri, "_indices").rglob(name):
         data = bytearray(file.read_bytes())
@@ -157,3 +215,31 @@ def test_an_index_of_a_clone_is_read_in_its_base(uri: str, tmp_path: Path) -> No
     again = lancecy.dataset(tmp_path / "clone", session=lancecy.Session())
     with pytest.warns(RuntimeWarning, match="id_idx"):
         assert again.count_rows("id = 77") == 1
+
+
+def test_indices_of_unknown_versions_are_not_used(uri: str) -> None:
+    ds = lancecy.dataset(uri)
+    (made,) = (entry for entry in ds._snapshot.indices() if entry.name == "kind_idx")
+    newer = encode_index(made, replace(describe_index(made), version=9))
+    with pytest.raises(UnsupportedError, match="'kind_idx' is not used: it has version 9 of BITMAP"):
+        segment_of(ds._snapshot, newer, pa.string())
+    details = ("/lance.table.StarIndexDetails", b"")
+    other = encode_index(made, replace(describe_index(made), details=details))
+    with pytest.raises(UnsupportedError, match="it is of type StarIndexDetails"):
+        segment_of(ds._snapshot, other, pa.string())
+    bare = encode_index(replace(made, fragment_bitmap=None), describe_index(made))
+    with pytest.raises(UnsupportedError, match="does not state the fragments"):
+        segment_of(ds._snapshot, bare, pa.string())
+
+
+def test_an_index_without_details_is_found_by_its_files(uri: str) -> None:
+    ds = lancecy.dataset(uri)
+    for made in ds._snapshot.indices():
+        old = encode_index(made, replace(describe_index(made), details=None))
+        segment = segment_of(ds._snapshot, old, ds.schema.field(made.name.removesuffix("_idx")).type)
+        assert segment is not None
+        if made.name == "zone_idx":
+            with pytest.raises(UnsupportedError, match="does not state its type"):
+                open_segment(segment)
+        else:
+            assert type(open_segment(segment)).__name__.upper() == KINDS[made.name.removesuffix("_idx")]
