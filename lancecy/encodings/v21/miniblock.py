@@ -254,7 +254,7 @@ def _flat(
     """Rows of a page without lists."""
     definition, values = _flat_values(spec, program, memory, wanted, has_no_values(chain[-1]), limits)
     validity = None
-    if items is not None:
+    if items is not None and not has_no_values(chain[-1]):
         values, validity = look_up(values, items, chain[-1], spec.layers, definition, limits)
     return LeafPage(spec.layers, None, definition, values, wanted.num_rows, validity)
 
