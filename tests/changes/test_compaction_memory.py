@@ -99,3 +99,21 @@ def test_row_ids_take_little_memory(tmp_path: Path) -> None:
     expected = np.delete(np.arange(rows), np.arange(0, rows, 1000))
     assert (found["_rowid"].to_numpy() == expected).all()
     assert (found["n"].to_numpy() == values.reshape(-1)[expected]).all()
+
+
+@pytest.mark.slow
+def test_row_ids_of_updated_rows_take_little_memory(tmp_path: Path) -> None:
+    # Neither what stays nor what moved is ranges of ids.
+    uri, rows, fragments = str(tmp_path / "t"), 8_000_000, 16
+    values = np.random.default_rng(1).integers(0, 1 << 62, rows)
+    parts = (pa.record_batch({"n": part}) for part in values.reshape(fragments, -1))
+    ds = lancecy.write_dataset(
+        parts, uri, max_rows_per_file=rows // fragments, enable_stable_row_ids=True, durability="none"
+    )
+    ds.update({"n": "n + 1"}, "_rowid % 7 = 0", durability="none")
+    moved = len(ds.get_fragments()) - fragments
+    assert peak(uri, "reencode", fragments + moved) < BUDGET + (200 << 20)
+    found = lancecy.dataset(uri).to_table(["n"], with_row_id=True)
+    ids = found["_rowid"].to_numpy()
+    assert (np.sort(ids) == np.arange(rows)).all()
+    assert (found["n"].to_numpy() == values[ids] + (ids % 7 == 0)).all()

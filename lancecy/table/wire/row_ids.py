@@ -1,7 +1,8 @@
 """Serialized row-id and row-version sequences to the values of ``rows.row_ids``.
 
 Decoding is total: any bytes give a value or a ``FormatError`` or ``LimitError``. Ranges of any length
-stay ranges; arrays take memory in proportion to their bytes, bitmaps up to 32 times as much.
+stay ranges; arrays take memory in proportion to their bytes, bitmaps up to 64 times as much. Ascending numbers are
+written as a bitmap where that is smaller, as the reference implementation does: manifests repeat them at every commit.
 
 Facts: table sheet, section 3.1 (bitmaps count bits from the lowest; only the lengths of the spans
 in a version sequence are used).
@@ -9,7 +10,7 @@ in a version sequence are used).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
 import numpy as np
@@ -32,6 +33,8 @@ from lancecy.table.rows.row_ids import (
 __all__ = ["decode_row_ids", "decode_versions", "encode_row_ids", "encode_versions", "largest_row_id"]
 
 _END = 1 << 64
+# Bytes of a bitmap that are expanded at once.
+_EXPANDED = 1 << 16
 
 
 def decode_row_ids(data: bytes, num_rows: int | None, limits: Limits = DEFAULT_LIMITS) -> RowIdSequence:
@@ -114,16 +117,45 @@ def _segment_message(segment: Segment) -> rowids_pb2.U64Segment:
     if isinstance(segment, RangeSegment):
         message.range.start, message.range.end = segment.start, segment.stop
     elif isinstance(segment, HolesSegment):
-        part = message.range_with_holes
-        part.start, part.end = segment.start, segment.stop
-        holes = segment.ranks + np.arange(segment.ranks.size, dtype=np.int64)
-        part.holes.CopyFrom(_array_message(segment.start, holes.astype(np.uint64)))
+        holes = (segment.ranks + np.arange(segment.ranks.size, dtype=np.int64)).view(np.uint64)
+        span = segment.stop - segment.start
+        if _takes_less(segment.start, span, holes):
+            message.range_with_bitmap.CopyFrom(_bitmap_message(segment.start, span, holes, are_there=False))
+        else:
+            part = message.range_with_holes
+            part.start, part.end = segment.start, segment.stop
+            part.holes.CopyFrom(_array_message(segment.start, holes))
     else:
         offsets = segment.offsets.astype(np.uint64)
         ascends = bool((offsets[1:] > offsets[:-1]).all())
-        target = message.sorted_array if ascends else message.array
-        target.CopyFrom(_array_message(segment.base, offsets))
+        first, last = (int(offsets[0]), int(offsets[-1])) if offsets.size else (0, -1)
+        start, span = segment.base + first, last - first + 1
+        if ascends and _takes_less(start, span, offsets):
+            offsets -= np.uint64(first)
+            message.range_with_bitmap.CopyFrom(_bitmap_message(start, span, offsets, are_there=True))
+        else:
+            target = message.sorted_array if ascends else message.array
+            target.CopyFrom(_array_message(segment.base, offsets))
     return message
+
+
+def _takes_less(start: int, span: int, numbers: UInt64) -> bool:
+    """Whether a bitmap of so many bits takes less than an array of ascending numbers; its end must fit 64 bits."""
+    if start + span >= _END:
+        return False
+    most = int(numbers[-1] - numbers[0]) if numbers.size else 0
+    width = 2 if most < 1 << 16 else 4 if most < 1 << 32 else 8
+    return (span + 7) >> 3 < numbers.size * width
+
+
+def _bitmap_message(
+    start: int, span: int, numbers: UInt64, *, are_there: bool
+) -> rowids_pb2.U64Segment.RangeWithBitmap:
+    """A range in which only these numbers, relative to its start, are there, or only they are not."""
+    bits = np.zeros(span, np.bool_) if are_there else np.ones(span, np.bool_)
+    bits[numbers] = are_there
+    bitmap = np.packbits(bits, bitorder="little").tobytes()
+    return rowids_pb2.U64Segment.RangeWithBitmap(start=start, end=start + span, bitmap=bitmap)
 
 
 def _array_message(base: int, offsets: UInt64) -> rowids_pb2.EncodedU64Array:
@@ -226,18 +258,36 @@ def _with_bitmap(message: rowids_pb2.U64Segment.RangeWithBitmap) -> Segment:
     whole = _range(message.start, message.end)
     if len(message.bitmap) != (whole.count + 7) // 8:
         raise FormatError(f"a bitmap of {len(message.bitmap)} bytes over {whole.count} row ids")
-    bits = np.unpackbits(np.frombuffer(message.bitmap, np.uint8), bitorder="little")
-    if bits[whole.count :].any():
+    packed = np.frombuffer(message.bitmap, np.uint8)
+    if whole.count & 7 and int(packed[-1]) >> (whole.count & 7):
         raise FormatError("a bitmap of row ids has bits beyond its range")
-    missing = whole.count - int(np.count_nonzero(bits))
+    present = int(np.bitwise_count(packed).sum(dtype=np.int64))
+    missing = whole.count - present
     if missing == 0:
         return whole
     if missing * 3 < whole.count:
         # 8 bytes per missing number take less than 4 per present one.
-        holes = np.flatnonzero(bits[: whole.count] == 0)
-        return HolesSegment(whole.start, whole.stop, holes - np.arange(holes.size, dtype=np.int64))
-    present = np.flatnonzero(bits)
-    return ArraySegment(whole.start, present.astype(np.uint32 if whole.count <= 1 << 32 else np.uint64))
+        ranks = np.empty(missing, np.int64)
+        for rank, places in _places(packed, whole.count, are_there=False):
+            ranks[rank : rank + places.size] = places - np.arange(rank, rank + places.size)
+        return HolesSegment(whole.start, whole.stop, ranks)
+    width: type[np.uint32 | np.uint64] = np.uint32 if whole.count <= 1 << 32 else np.uint64
+    offsets = np.empty(present, width)
+    for rank, places in _places(packed, whole.count, are_there=True):
+        offsets[rank : rank + places.size] = places
+    return ArraySegment(whole.start, offsets)
+
+
+def _places(
+    packed: NDArray[np.uint8], count: int, *, are_there: bool
+) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Places of the bits that are set, or are not, and how many come before; in pieces, so that little is expanded."""
+    rank = 0
+    for start in range(0, packed.size, _EXPANDED):
+        bits = np.unpackbits(packed[start : start + _EXPANDED], bitorder="little")[: count - 8 * start]
+        places = np.flatnonzero(bits == are_there) + 8 * start
+        yield rank, places
+        rank += places.size
 
 
 def _array(message: rowids_pb2.EncodedU64Array) -> ArraySegment:

@@ -16,7 +16,7 @@ from lancecy.errors import FormatError, LimitError
 from lancecy.limits import Limits
 from lancecy.proto import rowids_pb2
 from lancecy.table.rows.row_ids import RangeSegment, RowIdSequence, VersionSequence, row_ids
-from lancecy.table.wire.row_ids import decode_row_ids, decode_versions
+from lancecy.table.wire.row_ids import decode_row_ids, decode_versions, encode_row_ids
 from tests.helpers.builders import make_fragment, make_manifest, row_id_sequence, segment, version_sequence
 from tests.helpers.folded import folded
 
@@ -45,6 +45,38 @@ def test_bits_count_from_the_lowest() -> None:
     message.range_with_bitmap.start, message.range_with_bitmap.end = 990, 1000
     message.range_with_bitmap.bitmap = b"\xdf\x03"
     assert ids(row_id_sequence(message)) == [990, 991, 992, 993, 994, 996, 997, 998, 999]
+
+
+@folded(
+    "step, kind",
+    [
+        ("every seventh", "range_with_bitmap"),
+        ("all but every seventh", "range_with_bitmap"),
+        ("rare", "sorted_array"),
+    ],
+)
+def test_ids_take_the_fewest_bytes(step: str, kind: str) -> None:
+    """As in tables of which many rows here and there were updated; expanded in several pieces."""
+    numbers = np.arange(1, 3_000_001)
+    chosen = {
+        "every seventh": numbers % 7 == 0,
+        "all but every seventh": numbers % 7 != 0,
+        "rare": numbers % 1000 == 0,
+    }
+    wanted = (numbers[chosen[step]] + 10_000_000_000).astype(np.uint64)
+    data = encode_row_ids(RowIdSequence.of(wanted))
+    (stored,) = rowids_pb2.RowIdSequence.FromString(data).segments
+    assert stored.WhichOneof("segment") == kind
+    assert len(data) < numbers.size // 8 + 100
+    sequence = decode_row_ids(data, wanted.size)
+    assert (sequence.ids(0, wanted.size) == wanted).all()
+
+
+@given(st.sets(st.integers(0, 300), min_size=1), st.sampled_from([0, 5, 2**40, 2**64 - 302]))
+def test_written_ids_read_back(values: set[int], base: int) -> None:
+    wanted = [value + base for value in sorted(values)]
+    sequence = RowIdSequence.of(np.array(wanted, np.uint64))
+    assert ids(encode_row_ids(sequence), len(wanted)) == wanted
 
 
 def test_segments_follow_each_other() -> None:
