@@ -7,6 +7,7 @@ of the tests answers the same generators with every possible fault. Paths are be
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
@@ -275,7 +276,7 @@ def again(request: Request, tries: int) -> Steps[Any]:
         try:
             return (yield request)
         except StoreError as error:
-            if error.tries > 1:
+            if error.tries > 1 or error.errno == errno.EAGAIN:
                 raise
             yield Pause(attempt)
     return (yield request)

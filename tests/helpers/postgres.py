@@ -15,9 +15,10 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ __all__ = ["PASSWORD", "PostgresServer", "postgres_server", "start_postgres"]
 
 PASSWORD = "p0stgr3s-that-must-not-leak"
 _USER = "lancecy"
-# Starts the server, says when it answers, and ends it as soon as the pipe is closed.
+# Starts the server, says when it answers, stops and starts it when told to, and ends it as soon as the pipe is closed.
 _KEEPER = """
 import os, signal, subprocess, sys
 folder, port = sys.argv[1:3]
@@ -36,13 +37,19 @@ quiet = {"stdin": subprocess.DEVNULL, "cwd": folder, "env": {**os.environ, "LC_A
     "LD_LIBRARY_PATH": folder + "/libraries"}}
 subprocess.run([programs + "/initdb", "-D", folder + "/data", "-U", "lancecy", "-A", "scram-sha-256", "-E", "UTF8",
     "--no-sync", "--pwfile", folder + "/password"], check=True, **quiet, **account)
-server = subprocess.Popen([programs + "/postgres", "-D", folder + "/data", "-h", "127.0.0.1", "-p", port, "-k", "",
-    "-c", "fsync=off", "-c", "max_connections=200"], **quiet, **account)
+line = [programs + "/postgres", "-D", folder + "/data", "-h", "127.0.0.1", "-p", port, "-k", "",
+    "-c", "fsync=off", "-c", "max_connections=200"]
+server = subprocess.Popen(line, **quiet, **account)
 ask = [programs + "/pg_isready", "-q", "-h", "127.0.0.1", "-p", port]
 while server.poll() is None and subprocess.run(ask, **quiet).returncode:
     pass
 os.write(int(os.environ["READY"]), b"1" if server.poll() is None else b"0")
-sys.stdin.buffer.read()
+while told := os.read(0, 1):
+    if told == b"+":
+        server = subprocess.Popen(line, **quiet, **account)
+    else:
+        server.send_signal(signal.SIGINT)
+        server.wait()
 server.send_signal(signal.SIGQUIT)
 server.wait()
 """
@@ -50,13 +57,31 @@ server.wait()
 
 @dataclass(frozen=True)
 class PostgresServer:
-    """Where the server is."""
+    """Where the server is, and the process that keeps it."""
 
     port: int
+    keeper: subprocess.Popen[bytes] = field(repr=False, compare=False)
 
     def url(self, driver: str = "psycopg", password: str = PASSWORD) -> str:
         """The URL of its database, in the form of SQLAlchemy."""
         return f"postgresql+{driver}://{_USER}:{password}@127.0.0.1:{self.port}/postgres"
+
+    def stop(self) -> None:
+        """Stop the server, which ends its connections."""
+        self._tell(b"-")
+        with suppress(ConnectionRefusedError):
+            while True:
+                socket.create_connection(("127.0.0.1", self.port), 5).close()
+                time.sleep(0.01)
+
+    def start(self) -> None:
+        """Start the server that was stopped; it takes connections a moment later."""
+        self._tell(b"+")
+
+    def _tell(self, what: bytes) -> None:
+        assert self.keeper.stdin is not None
+        self.keeper.stdin.write(what)
+        self.keeper.stdin.flush()
 
 
 @contextmanager
@@ -79,7 +104,7 @@ def start_postgres() -> Iterator[PostgresServer]:
             process, is_ready = _launch(folder, port, account)
             try:
                 if is_ready:
-                    yield PostgresServer(port)
+                    yield PostgresServer(port, process)
                     return
             finally:
                 _end(process)

@@ -7,6 +7,7 @@ is locked for longer than one statement. SQLAlchemy speaks to the database.
 from __future__ import annotations
 
 import atexit
+import errno
 import functools
 import os
 import random
@@ -18,9 +19,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lancecy.errors import StoreError, UnsupportedError, printable
 from lancecy.store.credentials import Options, has_secrets
 from lancecy.store.key_values.base import ManifestItem
+from lancecy.store.retries import RetryPolicy, Tries, mark_tries, split_policy, tries_of
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine, Table
+    from sqlalchemy.exc import DBAPIError
 
 __all__ = ["SqlManifestStore", "open_sql"]
 
@@ -31,6 +34,17 @@ _TRIES = 5
 # Databases whose connections stay open.
 _MOST = 64
 _WAIT_S = 30
+_POLICY = RetryPolicy()
+# What a server says to clients that it does not take now.
+_FOR_NOW = (
+    "starting up",
+    "shutting down",
+    "recovery mode",
+    "not yet accepting",
+    "too many",
+    "connection slots",
+)
+_LOCKED = "database is locked"
 # The database rolled the transaction back for the sake of another one: nothing of it happened.
 _ROLLED_BACK = frozenset({"40001", "40P01", "55P03"})
 # Detached versions have bit 63 set. As signed integers they are negative, below every version of the history.
@@ -48,11 +62,15 @@ class SqlManifestStore:
         are used, such as ``PGPASSWORD`` and ``~/.pgpass``.
     table : str
         Name of the database's table. It is created on first use.
+    client_max_retries : int
+        How often a connection that the server does not take is tried again.
+    client_retry_timeout : float or str, seconds
+        No try begins later than this after the first one, and no lock of SQLite is waited for longer, nor longer than 30 s.
 
     Raises
     ------
     ValueError
-        Not a URL of SQLAlchemy, a secret outside of its login, or a database in the memory of one process.
+        Not a URL of SQLAlchemy, a secret outside of its login, a database in the memory of one process, or no number.
     UnsupportedError
         Neither SQLite nor PostgreSQL, or SQLAlchemy or the driver is not installed.
 
@@ -72,11 +90,19 @@ class SqlManifestStore:
     2
     """
 
-    def __init__(self, url: str, table: str = _TABLE) -> None:
+    def __init__(
+        self,
+        url: str,
+        table: str = _TABLE,
+        client_max_retries: int = _POLICY.retries,
+        client_retry_timeout: float | str = _POLICY.limit_s,
+    ) -> None:
         if not isinstance(table, str) or not table.isidentifier():
             raise ValueError(f"{table!r} is not a name for a table of a database")
         self._url = _checked(url)
         self._name = table
+        given = {"client_max_retries": client_max_retries, "client_retry_timeout": client_retry_timeout}
+        self._policy = split_policy(given)[0]
         self._ready: int | None = None  # the process that has found or made the table
 
     def __repr__(self) -> str:
@@ -92,12 +118,14 @@ class SqlManifestStore:
     def __hash__(self) -> int:
         return hash((str(self._url), self._name))
 
-    def __reduce__(self) -> tuple[type[SqlManifestStore], tuple[str, str]]:
-        return SqlManifestStore, (self._bare().render_as_string(), self._name)
+    def __reduce__(self) -> tuple[type[SqlManifestStore], tuple[str, str, int, float]]:
+        policy = self._policy
+        return SqlManifestStore, (self._bare().render_as_string(), self._name, policy.retries, policy.limit_s)
 
     def without_secrets(self) -> SqlManifestStore:
         """The same store without the password, as a pickle has it."""
-        return SqlManifestStore(self._bare().render_as_string(), self._name)
+        made, given = self.__reduce__()
+        return made(*given)
 
     def _bare(self) -> URL:
         # "set" takes None for no change.
@@ -218,7 +246,7 @@ class SqlManifestStore:
             except DBAPIError as error:
                 is_undone = getattr(error.orig, "sqlstate", None) in _ROLLED_BACK
                 may_repeat = is_undone or (error.connection_invalidated and not changes)
-                if not may_repeat or attempt == _TRIES - 1:
+                if not may_repeat or attempt == _TRIES - 1 or tries_of(error) > 1:
                     self._fail(error)
             except (SQLAlchemyError, OSError) as error:
                 self._fail(error)
@@ -226,28 +254,41 @@ class SqlManifestStore:
         raise AssertionError("the last try returns or raises")
 
     def _once(self, work: Callable[[Connection], T]) -> T:
-        engine = _engine(self._url)
-        if self._ready != os.getpid():
-            self._create(engine)
-            self._ready = os.getpid()
-        with engine.connect() as connection:
+        with self._connected() as connection:
+            if self._ready != os.getpid():
+                self._create(connection)
+                self._ready = os.getpid()
             answer = work(connection)
             connection.commit()
             return answer
 
-    def _create(self, engine: Engine) -> None:
+    def _connected(self) -> Connection:
+        """A connection, as soon as the server takes one: it may be starting again."""
+        from sqlalchemy.exc import DBAPIError
+
+        engine, tries = _engine(self._url, min(_WAIT_S, self._policy.limit_s)), Tries(self._policy)
+        while True:
+            try:
+                return engine.connect()
+            except DBAPIError as error:
+                if not _is_starting(error) or not tries.wait():
+                    mark_tries(error, tries.made)
+                    raise
+
+    def _create(self, connection: Connection) -> None:
         """Make the database's table, unless it is there; another process may be faster."""
         from sqlalchemy import inspect
         from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
         from sqlalchemy.schema import CreateTable
 
-        if inspect(engine).has_table(self._name):
+        if inspect(connection).has_table(self._name):
             return
         try:
-            with engine.begin() as connection:
-                connection.execute(CreateTable(self._table, if_not_exists=True))
+            connection.execute(CreateTable(self._table, if_not_exists=True))
+            connection.commit()
         except (IntegrityError, ProgrammingError, OperationalError):
-            if not inspect(engine).has_table(self._name):
+            connection.rollback()
+            if not inspect(connection).has_table(self._name):
                 raise
 
     def _fail(self, error: Exception) -> Any:
@@ -255,12 +296,20 @@ class SqlManifestStore:
         text = " ".join(str(getattr(error, "orig", None) or error).split())
         if self._url.password:
             text = text.replace(str(self._url.password), "***")
-        raise StoreError(f"the manifest store {self!r} failed: {printable(text)}") from None
+        tries = tries_of(error)
+        tried = f" ({tries} tries)" if tries > 1 else ""
+        failure = StoreError(
+            f"the manifest store {self!r} failed{tried}: {printable(text)}", store=repr(self), tries=tries
+        )
+        if _LOCKED in text:
+            failure.errno = errno.EAGAIN  # SQLite has waited, and changed nothing
+        raise failure from None
 
 
 def open_sql(url: str, options: Options) -> SqlManifestStore:
-    """The store of a URL in a storage option; the others are for the files of the table."""
-    return SqlManifestStore(url)
+    """The store of a URL in a storage option; of the others, those on retries are used too."""
+    policy = split_policy(options)[0]
+    return SqlManifestStore(url, _TABLE, policy.retries, policy.limit_s)
 
 
 def _checked(url: str) -> URL:
@@ -299,26 +348,34 @@ def _checked(url: str) -> URL:
     return made.set(database=os.path.abspath(made.database))
 
 
+def _is_starting(error: DBAPIError) -> bool:
+    """Whether a server that did not take a connection may take one later; libpq tells reasons by text only."""
+    text = str(error.orig)
+    is_remote = not type(error.orig).__module__.startswith("sqlite3")
+    return is_remote and ("FATAL:" not in text or any(words in text for words in _FOR_NOW))
+
+
 class _Engines:
-    """The engines of this process by URL, with their connections."""
+    """The engines of this process by URL and seconds to wait for locks, with their connections."""
 
     lock = threading.Lock()
-    made: dict[URL, Engine] = {}  # noqa: RUF012 - one for the process
-    of_parents: list[dict[URL, Engine]] = []  # noqa: RUF012 - nor do children close what their parent uses
+    made: dict[tuple[URL, float], Engine] = {}  # noqa: RUF012 - one for the process
+    # Nor do children close what their parent uses.
+    of_parents: list[dict[tuple[URL, float], Engine]] = []  # noqa: RUF012
 
 
-def _engine(url: URL) -> Engine:
+def _engine(url: URL, wait_s: float) -> Engine:
     """The engine of a database; a child makes its own after a fork."""
     with _Engines.lock:
-        found = _Engines.made.get(url)
+        found = _Engines.made.get((url, wait_s))
         if found is None:
             while len(_Engines.made) >= _MOST:
                 _Engines.made.pop(next(iter(_Engines.made))).dispose()
-            found = _Engines.made[url] = _made(url)
+            found = _Engines.made[url, wait_s] = _made(url, wait_s)
         return found
 
 
-def _made(url: URL) -> Engine:
+def _made(url: URL, wait_s: float) -> Engine:
     from sqlalchemy import create_engine
     from sqlalchemy.exc import NoSuchModuleError
     from sqlalchemy.pool import NullPool
@@ -327,7 +384,7 @@ def _made(url: URL) -> Engine:
         if url.get_backend_name() == "sqlite":
             # A connection that is open during a fork would lose its locks, so none is kept.
             return create_engine(
-                url, poolclass=NullPool, connect_args={"timeout": _WAIT_S}, hide_parameters=True
+                url, poolclass=NullPool, connect_args={"timeout": wait_s}, hide_parameters=True
             )
         given: dict[str, int] = {"connect_timeout": _WAIT_S, "tcp_user_timeout": _WAIT_S * 1000}
         return create_engine(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import multiprocessing
 import os
@@ -201,10 +202,68 @@ def test_refused_login_is_an_error_without_the_password(postgres_server: Postgre
 
 
 def test_server_that_is_gone_is_an_error_that_names_it(postgres_server: PostgresServer) -> None:
-    items = SqlManifestStore("postgresql+psycopg://me:s3cret-word@127.0.0.1:1/d")
-    with pytest.raises(StoreError, match=r"SqlManifestStore\('postgresql.*127.0.0.1:1/d'\) failed") as caught:
-        items.latest("t")
-    assert "s3cret-word" not in str(caught.value)
+    items = SqlManifestStore("postgresql+psycopg://me:s3cret-word@127.0.0.1:1/d", client_max_retries=1)
+    for store in (items, pickle.loads(pickle.dumps(items))):
+        with pytest.raises(
+            StoreError, match=r"SqlManifestStore\('postgresql.*127.0.0.1:1/d'\) failed \(2 tries\)"
+        ) as caught:
+            store.latest("t")
+        assert "s3cret-word" not in str(caught.value)
+        assert caught.value.tries == 2
+
+
+def test_job_goes_on_when_the_server_is_stopped_and_started_again(
+    postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    uri, options = str(tmp_path / "t.lance"), {"manifest_store": postgres_server.url()}
+    ds = lancecy.write_dataset({"a": [0]}, uri, storage_options=options)
+    stopped = threading.Event()
+
+    def job() -> None:
+        for number in range(1, 9):
+            if number % 3 == 0:
+                stopped.wait()
+            ds.append({"a": [number]})
+            assert lancecy.dataset(uri, storage_options=options).count_rows() == number + 1
+
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(job)
+        for _ in range(2):
+            postgres_server.stop()
+            stopped.set()
+            threading.Event().wait(0.3)
+            postgres_server.start()
+        done.result()
+    assert lancecy.dataset(uri, storage_options=options).to_table()["a"].to_pylist() == list(range(9))
+    assert [version for version, _ in SqlManifestStore(postgres_server.url()).above(uri)] == list(
+        range(1, 10)
+    )
+
+
+@pytest.mark.parametrize("is_table_there", [True, False])
+def test_locked_database_of_sqlite_is_waited_for_and_then_an_error(
+    is_table_there: bool, tmp_path: Path
+) -> None:
+    uri = str(tmp_path / "t.lance")
+    options = {"manifest_store": f"sqlite:///{tmp_path}/m.db", "client_retry_timeout": "300ms"}
+    ds = lancecy.write_dataset({"a": [0]}, uri, storage_options=options)
+    with closing(sqlite3.connect(tmp_path / "m.db", isolation_level=None)) as other:
+        if not is_table_there:
+            other.execute("drop table lance_manifests")
+        other.execute("begin exclusive")
+        with pytest.raises(StoreError, match=r"m.db'\) failed: .*database is locked") as caught:
+            ds.append({"a": [1]})
+        assert caught.value.errno == errno.EAGAIN
+        assert lancecy.dataset(uri).version == 1
+        patient = {**options, "client_retry_timeout": 30}
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(
+                lancecy.write_dataset, {"a": [2]}, uri, mode="append", storage_options=patient
+            )
+            assert not waiting.done()
+            other.execute("rollback")
+            waiting.result()
+    assert lancecy.dataset(uri, storage_options=options).to_table()["a"].to_pylist() == [0, 2]
 
 
 def test_damaged_database_is_an_error_that_names_it(tmp_path: Path) -> None:
