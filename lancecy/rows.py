@@ -153,6 +153,26 @@ class RowSelection:
         return self.indices is None and self._length == self.num_rows
 
     @property
+    def largest_gap(self) -> int:
+        """Most consecutive rows that are left out, those before the first and after the last included.
+
+        Only for a selection in ascending order.
+
+        Examples
+        --------
+        >>> RowSelection.take(9, [1, 2, 6]).largest_gap
+        3
+        """
+        if not len(self):
+            return self.num_rows
+        if self.indices is not None:
+            firsts, ends = self.indices, self.indices + 1
+        else:
+            firsts, ends = self._starts, self._stops
+        between = int((firsts[1:] - ends[:-1]).max()) if firsts.size > 1 else 0
+        return max(int(firsts[0]), between, self.num_rows - int(ends[-1]))
+
+    @property
     def _starts(self) -> Int64:
         return self.starts if self.starts is not None else _NONE
 

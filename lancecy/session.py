@@ -306,6 +306,16 @@ class Session:
         """
         return self._pools.map(Level.WAITING if blocking else Level.WORKING, function, items)
 
+    def map_requests(self, function: Callable[[T], U], items: Iterable[T]) -> list[U]:
+        """:meth:`map` for a function that makes a request or two and little else; a function of ``map`` may use it.
+
+        Parameters
+        ----------
+        function : function of an item
+        items : iterable
+        """
+        return self._pools.map(Level.STORAGE, function, items)
+
     def submit_ahead(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Start a large piece of work before its result is needed.
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.errors import NotFoundError
+from lancecy.file.tail import TAIL_BYTES
 from lancecy.file.v0.reader import DictionaryFile
 from lancecy.scanning.fragment import FragmentFiles
 from lancecy.scanning.project import Projection, project
@@ -34,6 +35,8 @@ __all__ = ["ScanContext", "context_for"]
 # Assumed size of a text or binary value whose real size is unknown; only used to plan.
 _GUESSED_VALUE_BYTES = 32
 _MAX_PROJECTIONS = 64
+MOST_TOGETHER = 64
+"""Most fragments whose files are requested at once by one thread."""
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -118,16 +121,48 @@ class ScanContext:
         return found
 
     def several_files(self, fragment_ids: Sequence[int], fields: Sequence[Field] = ()) -> list[FragmentFiles]:
-        """:meth:`files` of several fragments, prepared for these fields; side by side where that costs requests."""
+        """:meth:`files` of several fragments, prepared for these fields; requests of many fragments are made at once."""
+        if self.snapshot.is_mapped:
+            for fragment_id in fragment_ids:
+                self.files(fragment_id).prepare(fields, self.session)
+        else:
+            missing = [i for i in dict.fromkeys(fragment_ids) if not self._is_ready(i, fields)]
+            turns = [missing[n] for n in self.interleaved(missing)]
+            groups = [turns[at : at + MOST_TOGETHER] for at in range(0, len(turns), MOST_TOGETHER)]
+            self.session.map(lambda group: self.open_together(group, fields), groups, blocking=True)
+        return [self.files(fragment_id) for fragment_id in fragment_ids]
 
-        def ready(fragment_id: int) -> FragmentFiles:
-            found = self.files(fragment_id)
-            found.prepare(fields, self.session)
-            return found
+    def open_together(self, fragment_ids: Sequence[int], fields: Sequence[Field] = ()) -> None:
+        """Open some fragments, in common rounds of requests, and prepare them for these fields.
 
-        if self.snapshot.is_mapped or (all(f in self._opened for f in fragment_ids) and not fields):
-            return [ready(f) for f in fragment_ids]
-        return self.spread(ready, fragment_ids, lambda fragment_id: fragment_id)
+        Those that another thread is opening are left to it. Errors are those of :meth:`files`.
+        """
+        locks: list[threading.Lock] = []
+        mine: list[Fragment] = []
+        try:
+            for fragment_id in dict.fromkeys(fragment_ids):
+                lock = self._opening.setdefault(fragment_id, threading.Lock())
+                if fragment_id not in self._opened and lock.acquire(blocking=False):
+                    locks.append(lock)
+                    if fragment_id not in self._opened:
+                        mine.append(self.metadata(fragment_id))
+            if len(mine) > 1:
+                opened = FragmentFiles.open_several(self.snapshot, mine, self.session, self._dictionaries)
+                self._opened.update((files.fragment.id, files) for files in opened)
+        finally:
+            for lock in locks:
+                lock.release()
+        unready = [self.files(i) for i in fragment_ids if not self._is_ready(i, fields)]
+        self.session.map_requests(lambda files: files.prepare(fields, self.session), unready)
+
+    def is_small(self, fragment_id: int) -> bool:
+        """Whether each file of a fragment is read whole when it is opened, as far as the manifest tells."""
+        files = self.metadata(fragment_id).files
+        return all(not file.is_legacy and 0 < (file.size or 0) <= TAIL_BYTES for file in files)
+
+    def _is_ready(self, fragment_id: int, fields: Sequence[Field]) -> bool:
+        opened = self._opened.get(fragment_id)
+        return opened is not None and (not fields or opened.knows(fields))
 
     def interleaved(self, fragment_ids: Sequence[int]) -> list[int]:
         """Indices of the fragments, ordered so that consecutive ones lie in different bases."""

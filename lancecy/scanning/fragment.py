@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from lancecy.encodings.model.block import Block
 from lancecy.errors import LanceError
 from lancecy.file.v2.values import FieldRead, read_fields
 from lancecy.rows import RowSelection
-from lancecy.scanning.parts import Part, fetcher, open_parts, physical_rows
+from lancecy.scanning.parts import Part, fetcher, open_parts, open_several, physical_rows
 from lancecy.schema import Field
 from lancecy.session import Session
 from lancecy.stats import ColumnStats, StatsTable
@@ -84,13 +85,35 @@ class FragmentFiles:
             A file is missing.
         """
         try:
-            parts = open_parts(snapshot, fragment, session, dictionaries or snapshot.dictionary_source())
-            num_rows = physical_rows(fragment, parts)
+            opened = open_parts(snapshot, fragment, session, dictionaries or snapshot.dictionary_source())
+        except LanceError as error:
+            raise snapshot.in_fragment(error, fragment)
+        return cls._of_parts(snapshot, fragment, opened)
+
+    @classmethod
+    def open_several(
+        cls, snapshot: Snapshot, fragments: Sequence[Fragment], session: Session, dictionaries: SourceFile
+    ) -> list[FragmentFiles]:
+        """:meth:`open` for several fragments, whose files are requested together."""
+        several = open_several(snapshot, fragments, session, dictionaries)
+        if several is None:
+            # One by one, so that an error names its fragment.
+            return session.map_requests(lambda one: cls.open(snapshot, one, session, dictionaries), fragments)
+        pairs = list(zip(fragments, several, strict=True))
+        if all(fragment.deletion_file is None for fragment in fragments):
+            return [cls._of_parts(snapshot, *pair) for pair in pairs]
+        return session.map_requests(lambda pair: cls._of_parts(snapshot, *pair), pairs)
+
+    @classmethod
+    def _of_parts(cls, snapshot: Snapshot, fragment: Fragment, opened: tuple[Part, ...]) -> FragmentFiles:
+        """Add the deletion vector to the opened files."""
+        try:
+            num_rows = physical_rows(fragment, opened)
             deleted = snapshot.deletions(fragment, num_rows)
         except LanceError as error:
             raise snapshot.in_fragment(error, fragment)
-        mapped = all(p.source.store.traits.is_mapped for p in parts)
-        return cls(snapshot, fragment, parts, num_rows, deleted, mapped)
+        mapped = all(p.source.store.traits.is_mapped for p in opened)
+        return cls(snapshot, fragment, opened, num_rows, deleted, mapped)
 
     # -- rows -----------------------------------------------------------------
 
@@ -150,7 +173,7 @@ class FragmentFiles:
         if len(rows) == 0:
             return [null_array(f.arrow_type, 0) for f in fields]
         try:
-            return run(self._columns(fields, rows, tested or {}), fetcher(self.parts, session))
+            return run(self.columns(fields, rows, tested), fetcher(self.parts, session))
         except LanceError as error:
             raise self.snapshot.in_fragment(error, self.fragment)
 
@@ -159,9 +182,14 @@ class FragmentFiles:
         """Whether all files store nulls apart from the values."""
         return all(part.reader.nulls is not None for part in self.parts)
 
-    def _columns(
-        self, fields: Sequence[Field], rows: RowSelection, tested: Mapping[Field, frozenset[int]]
+    def columns(
+        self,
+        fields: Sequence[Field],
+        rows: RowSelection,
+        tested: Mapping[Field, frozenset[int]] | None = None,
     ) -> Read[list[ArrowArray]]:
+        """A Read of what :meth:`read` returns, for at least one row."""
+        tested = tested or {}
         stubs = [f for f in fields if f in tested]
         values = [f for f in fields if f not in tested]
         reads = [self._values(values, rows), *(self._null_stub(f, tested[f], rows) for f in stubs)]
@@ -338,19 +366,37 @@ def read_together(
     """
     reads = [files.small_reads(fields, rows) for files, rows in items]
     joint = [read for mine in reads if mine for read in mine]
-    if len(joint) < 2 * len(fields) or not fields:
+    if all(files.mapped for files, _ in items) and len(joint) < 2 * len(fields):
         return [files.read(fields, rows, session) for files, rows in items]
+    parts = [part for files, _ in items for part in files.parts]
     try:
-        parts = [part for files, _ in items for part in files.parts]
-        blocks = iter(run(read_fields(joint), fetcher(parts, session)))
-        found = [[to_arrow(next(blocks), f) for f in fields] if mine else None for mine in reads]
+        return run(_columns_together(items, fields, reads), fetcher(parts, session))
     except LanceError:
         # Read one by one, so that the error names the place.
-        found = [None] * len(items)
-    return [
-        files.read(fields, rows, session) if columns is None else columns
-        for (files, rows), columns in zip(items, found, strict=True)
+        return [files.read(fields, rows, session) for files, rows in items]
+
+
+def _columns_together(
+    items: Sequence[tuple[FragmentFiles, RowSelection]],
+    fields: Sequence[Field],
+    small: Sequence[list[FieldRead] | None],
+) -> Read[list[list[ArrowArray]]]:
+    """Columns of several fragments in lockstep; ``small`` are reads of those whose pages can be decoded together."""
+    joint = [read for mine in small if mine for read in mine]
+    apart = [
+        files.columns(fields, rows)
+        for (files, rows), mine in zip(items, small, strict=True)
+        if not mine and len(rows)
     ]
+    reads: list[Read[Any]] = [read_fields(joint), gather(apart)]
+    blocks, others = map(iter, (yield from gather(reads)))
+
+    def columns(rows: RowSelection, is_joint: bool) -> list[ArrowArray]:
+        if is_joint:
+            return [to_arrow(next(blocks), f) for f in fields]
+        return next(others) if len(rows) else [null_array(f.arrow_type, 0) for f in fields]
+
+    return [columns(rows, bool(mine)) for (_, rows), mine in zip(items, small, strict=True)]
 
 
 def _column(part: Part, block: Block, held: Field) -> ArrowArray:

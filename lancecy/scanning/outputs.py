@@ -244,10 +244,10 @@ def jobs_of(unit: FilteredUnit, fields: Sequence[Field]) -> tuple[list[list[Fiel
         Encoded bytes of the candidates' rows in the fields that are alone.
     """
     nbytes = bytes_of(unit, fields)
-    if not unit.files.mapped:
-        return [list(fields)], nbytes
     if nbytes < SMALL_COLUMN_BYTES:
         return [list(fields)] if fields else [], 0.0
+    if not unit.files.mapped:
+        return [list(fields)], nbytes
     small: list[Field] = []
     alone: list[list[Field]] = []
     total = 0.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from lancecy.errors import FormatError, LanceError, LimitError, StoreError, TruncatedError
 from lancecy.file.base import FileReader
@@ -17,10 +18,10 @@ from lancecy.file.tail import TAIL_BYTES
 from lancecy.session import Session
 from lancecy.store.fetch import Block, FileKey, RetainingFetch, file_key
 from lancecy.store.reads import SourceFile, gather, run
-from lancecy.table.manifest import Fragment
+from lancecy.table.manifest import DataFile, Fragment
 from lancecy.table.snapshot import Snapshot
 
-__all__ = ["Part", "fetcher", "open_parts", "physical_rows"]
+__all__ = ["Part", "fetcher", "open_parts", "open_several", "physical_rows"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,29 +61,62 @@ def open_parts(
     claimed = [snapshot.claimed_source(file) for file in fragment.files]
     if any(source is not None for source in claimed):
         try:
-            return _opened(snapshot, fragment, session, dictionaries, claimed)
+            return _opened(snapshot, fragment.files, session, dictionaries, claimed)
         except StoreError:
             raise  # all tries were made
         except LanceError:
             pass  # a size or a file is wrong: the sizes from the store decide
-    return _opened(snapshot, fragment, session, dictionaries, [None] * len(fragment.files))
+    sources = [snapshot.source(file) for file in fragment.files]
+    try:
+        return _opened(snapshot, fragment.files, session, dictionaries, sources)
+    except FormatError as error:
+        raise _with_missing_bytes(error, sources, fragment) from error
+
+
+def open_several(
+    snapshot: Snapshot, fragments: Sequence[Fragment], session: Session, dictionaries: SourceFile
+) -> list[tuple[Part, ...]] | None:
+    """Open the data files of several fragments together: one or two rounds of requests for all of them.
+
+    Parameters
+    ----------
+    dictionaries : SourceFile
+        The manifest file, for files of version 0.1.
+
+    Returns
+    -------
+    list of tuple of Part, or None
+        None: the fragments must be opened one by one, because the size of a file is not known or a file cannot be
+        opened.
+    """
+    files = [file for fragment in fragments for file in fragment.files]
+    try:
+        claimed = [snapshot.claimed_source(file) for file in files]
+        if any(source is None for source in claimed):
+            return None
+        opened = iter(_opened(snapshot, files, session, dictionaries, claimed))
+    except StoreError:
+        raise  # all tries were made
+    except LanceError:
+        return None
+    return [tuple(islice(opened, len(fragment.files))) for fragment in fragments]
 
 
 def _opened(
     snapshot: Snapshot,
-    fragment: Fragment,
+    files: Sequence[DataFile],
     session: Session,
     dictionaries: SourceFile,
     claimed: Sequence[SourceFile | None],
 ) -> tuple[Part, ...]:
-    """Open the files with their sizes from the manifest, or from the store."""
+    """Open the files with these sizes, or with those from the store."""
     sources = [
         snapshot.source(file) if source is None else source
-        for source, file in zip(claimed, fragment.files, strict=True)
+        for source, file in zip(claimed, files, strict=True)
     ]
     keys = [
         (*reader_key(source, file.fields, None, file.column_indices), file.major, file.minor, *snapshot.key)
-        for source, file in zip(sources, fragment.files, strict=True)
+        for source, file in zip(sources, files, strict=True)
     ]
     readers: list[FileReader | None] = [session.cache.find(key) for key in keys]
     missing = [index for index, reader in enumerate(readers) if reader is None]
@@ -99,14 +133,11 @@ def _opened(
                 dictionary_source=dictionaries,
                 cache=session.cache,
             )
-            for index, file in enumerate(fragment.files)
-            if index in missing
+            for index, file in enumerate(files)
+            if readers[index] is None
         ]
-        try:
-            fetch = session.fetcher()
-            opened = run(gather(openings), fetch)
-        except FormatError as error:
-            raise _with_missing_bytes(error, sources, fragment) from error
+        fetch = session.fetcher()
+        opened = run(gather(openings), fetch)
         for index, reader in zip(missing, opened, strict=True):
             readers[index] = reader
             session.cache.keep(keys[index], reader, reader.nbytes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -13,16 +14,16 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.arrow.columns import ArrowArray
 from lancecy.rows import RowSelection
-from lancecy.scanning.context import ScanContext
+from lancecy.scanning.context import MOST_TOGETHER, ScanContext
 from lancecy.scanning.fragment import FragmentFiles
 from lancecy.scanning.project import Projection
 from lancecy.scanning.task import ScanUnit
 from lancecy.schema import Field
 
 __all__ = [
-    "Apart",
     "CandidateUnit",
     "FilteredUnit",
+    "Grouped",
     "Picked",
     "Schedule",
     "Together",
@@ -34,6 +35,9 @@ __all__ = [
     "split_unit",
 ]
 
+
+# Fewer small files are not worth a thread of their own.
+_WORTH_A_THREAD = 16
 
 Picked: TypeAlias = tuple[FragmentFiles, RowSelection]
 """The files of a unit, and which of their rows passed."""
@@ -170,15 +174,34 @@ class Together:
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
-    """One step per unit, side by side; see ``ScanContext.spread``."""
+class Grouped:
+    """One step for neighbouring units of small files, which cost one request each; one step for any other unit.
+
+    The steps are taken side by side; see ``ScanContext.spread``.
+    """
 
     context: ScanContext
 
     def over(self, step: Callable[[Sequence[V]], list[U]], units: Sequence[V]) -> list[U]:
         """See :class:`Schedule`."""
-        found = self.context.spread(lambda unit: step([unit]), units, fragment_of)
-        return [one for (one,) in found]
+
+        def together(group: Sequence[V]) -> list[U]:
+            self.context.open_together([fragment_of(unit) for unit in group])
+            return step(group)
+
+        found = self.context.spread(together, list(self._groups(units)), lambda group: fragment_of(group[0]))
+        return [one for several in found for one in several]
+
+    def _groups(self, units: Sequence[V]) -> Iterator[Sequence[V]]:
+        start = 0
+        for is_small, run in groupby(units, lambda unit: self.context.is_small(fragment_of(unit))):
+            count = len(list(run))
+            # As many groups as threads, if they are of some size: one decodes while the other waits.
+            most = min(MOST_TOGETHER, max(_WORTH_A_THREAD, -(-count // self.context.session.threads)))
+            size = -(-count // -(-count // most)) if is_small else 1
+            for at in range(start, start + count, size):
+                yield units[at : min(at + size, start + count)]
+            start += count
 
 
 def fragment_of(unit: ScanUnit | CandidateUnit | FilteredUnit) -> int:
@@ -189,4 +212,4 @@ def fragment_of(unit: ScanUnit | CandidateUnit | FilteredUnit) -> int:
 def schedule_of(context: ScanContext, units: Sequence[ScanUnit]) -> Schedule:
     """The schedule for these units; opens their files if some might be mapped."""
     mapped = context.snapshot.is_mapped and all(context.files(unit.fragment).mapped for unit in units)
-    return Together() if mapped else Apart(context)
+    return Together() if mapped else Grouped(context)

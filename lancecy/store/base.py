@@ -81,6 +81,11 @@ class StoreTraits:
     merge_cap: int = 16 << 20
     batches: bool = False
 
+    @property
+    def always_merged(self) -> int:
+        """Largest hole, in bytes, that is fetched even if its request would not have to queue."""
+        return self.merge_gap // 8
+
 
 @runtime_checkable
 class Store(Protocol):

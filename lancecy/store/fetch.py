@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.errors import TruncatedError
-from lancecy.store.base import Memory, StoreTraits
+from lancecy.store.base import Memory, Store, StoreTraits
 from lancecy.store.ranges import MergedRanges, joined, merge, split, worthwhile_holes
 from lancecy.store.reads import Ranges, SourceFile, Span
 
@@ -34,8 +34,9 @@ RunAll: TypeAlias = Callable[[Sequence[Job]], None]
 # No limit: a merged range is cut into requests afterwards.
 _NO_CAP = 1 << 62
 _FEW = 16
-# Holes up to this fraction (1/8) of the store's ``merge_gap`` are always fetched.
-_NEAR = 8
+# Requests that are small on average: so many times the store's ``concurrency`` are in flight.
+_SMALL_BYTES = 256 << 10
+_SMALL_WIDTH = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -246,22 +247,28 @@ def _plan(file: SourceFile, indexes: list[int], requests: Sequence[Ranges], know
 
 def _deliver(plans: Sequence[_Plan], run_all: RunAll) -> None:
     """Fill every plan's block, with as many requests in flight as each store can use."""
-    lanes: dict[int, list[Job]] = {}
-    widths: dict[int, int] = {}
+    by_store: dict[int, tuple[Store, list[Job], list[int]]] = {}
     for plan in plans:
-        jobs = _jobs(plan)
-        lanes.setdefault(id(plan.file.store), []).extend(jobs)
-        widths[id(plan.file.store)] = max(1, plan.file.store.traits.concurrency)
+        _, mine, wanted = by_store.setdefault(id(plan.file.store), (plan.file.store, [], []))
+        mine.extend(_jobs(plan))
+        wanted.append(int(plan.lengths.sum()))
     work = [
-        _in_turn(jobs[lane :: widths[store]])
-        for store, jobs in lanes.items()
-        for lane in range(min(widths[store], len(jobs)))
+        _in_turn(jobs[lane::width])
+        for store, jobs, wanted in by_store.values()
+        if (width := min(len(jobs), _width(store.traits, len(jobs), sum(wanted))))
+        for lane in range(width)
     ]
     if work:
         run_all(work)
     for plan in plans:
         if plan.known is not None and plan.block is not plan.known and plan.block is not None:
             plan.block = plan.known.joined(plan.block)
+
+
+def _width(traits: StoreTraits, num_jobs: int, nbytes: int) -> int:
+    """Requests to keep in flight: more of small ones, which wait for most of their time."""
+    is_waiting = traits.batches and nbytes <= _SMALL_BYTES * num_jobs
+    return max(1, traits.concurrency) * (_SMALL_WIDTH if is_waiting else 1)
 
 
 def _in_turn(jobs: Sequence[Job]) -> Job:
@@ -300,7 +307,7 @@ def _jobs(plan: _Plan) -> list[Job]:
 
 def _merged(positions: Int64s, lengths: Int64s, traits: StoreTraits) -> MergedRanges:
     """Ranges joined where a separate request would cost more than the bytes between them."""
-    merged = merge(positions, lengths, traits.merge_gap // _NEAR, _NO_CAP)
+    merged = merge(positions, lengths, traits.always_merged, _NO_CAP)
     if merged.starts.size > 2:
         holes = worthwhile_holes(merged.starts, merged.stops, traits.merge_gap, traits.concurrency)
         if holes.any():

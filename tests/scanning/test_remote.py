@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from lancecy.errors import DatasetNotFoundError, MissingFileError, PathPolicyErr
 from lancecy.file.open import open_file
 from lancecy.rows import RowSelection
 from lancecy.scanning.run_task import read
-from lancecy.store.base import Store, StoreTraits
+from lancecy.store.base import Memory, Store, StoreTraits
 from lancecy.store.memory import MemoryStore
 from lancecy.store.reads import Ranges, Span, run
 from lancecy.store.uri import open_store, register_store
@@ -261,3 +263,38 @@ def test_untrusted_local_tables_are_never_mapped(tmp_path: Path) -> None:
     assert lancecy.dataset(root).to_table().num_rows == 150
     with pytest.raises(PathPolicyError):
         lancecy.dataset(root, untrusted=True).to_table()
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_rows_all_over_a_page_cost_no_round_for_the_place_of_its_chunks(version: str) -> None:
+    store = counted(fragments=1, rows=200_000, rows_per_page=200_000, data_version=version)
+    rows = list(range(700, 200_000, 1_900))
+    scattered = expected(rows).select(["id"])
+    ds = lancecy.dataset("counted://here/t", session=lancecy.Session(threads=2))
+    ds.to_table(["id"], limit=1)
+    store.clear()
+    assert_tables_equal(ds.take(rows, ["id"]), scattered)
+    assert store.count() == 1  # the page, whose chunks would all be fetched by a second round
+    few = lancecy.dataset("counted://here/t", session=lancecy.Session(threads=2))
+    few.to_table(["s"], limit=1)
+    store.clear()
+    assert_tables_equal(few.take([3, 170_000], ["id"]), expected([3, 170_000]).select(["id"]))
+    assert store.nbytes < 40_000 < 8 * 200_000 // 10
+
+
+def test_tens_of_small_files_are_requested_at_once() -> None:
+    at_once = 60
+    traits = replace(TRAITS, batches=True)
+    store = counted(traits, fragments=at_once, rows=4, data_version="2.1", claimed=lambda size: size)
+    ds = lancecy.dataset("counted://here/t", session=lancecy.Session(threads=2))
+    together = threading.Barrier(at_once)
+    answer = store.inner.get_many
+
+    def wait(path: str, starts: Sequence[int], stops: Sequence[int]) -> list[Memory]:
+        together.wait(60)  # raises unless all files are asked for before one has answered
+        return answer(path, starts, stops)
+
+    store.inner.get_many = wait  # type: ignore[method-assign]
+    assert_tables_equal(ds.to_table(), expected(range(4 * at_once)))
+    assert ds.take([0, 100], ["id"])["id"].to_pylist() == [0, 100]
+    assert ds.count_rows(filter="id < 9") == 9

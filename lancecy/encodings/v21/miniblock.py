@@ -9,8 +9,9 @@ Buffers of a page, in order::
     index        if there are lists, per chunk: u64 rows that end in it | u64 levels after the last end
 
 The chunks of a selection are arrays: chunk numbers (``chunk_tables``), positions of their parts (one kernel call),
-levels, then values. A read of all rows requests the page in one round; another read requests words, index and
-dictionary first and the chunks it needs second. The parts from the first round are kept for the next read. Source:
+levels, then values. A read of all rows, and of rows spread over the page so densely that all of it would be fetched,
+requests the page in one round; another read requests words, index and dictionary first and the chunks it needs
+second. The parts from the first round are kept for the next read. Source:
 file sheet 2.1, sections 3.1 to 3.3, 3.7 and 5.3.
 """
 
@@ -123,7 +124,7 @@ def _read_part(
     limits: Limits,
 ) -> Read[LeafPage]:
     sizes = page.sizes.tolist()
-    at_once = sum(sizes) <= _SMALL_PAGE
+    at_once = sum(sizes) <= _SMALL_PAGE or _is_dense(rows, sizes[1], file)
     table: ChunkTable | None = None if page.memory is None else page.memory.find(page.number, "chunks")
     items = None if spec.dictionary is None else _cached_dictionary(page)
     span = None
@@ -152,6 +153,12 @@ def _read_part(
     if max_repetition(spec.layers):
         return _lists(spec, span.memory, chunks, groups, items, chain, limits)
     return _flat(spec, table.program, span.memory, wanted, items, chain, limits)
+
+
+def _is_dense(rows: RowSelection, nbytes: int, file: SourceFile) -> bool:
+    """Whether chunks between the rows are fetched anyway, because a request more costs as much as they do."""
+    bearable = file.store.traits.always_merged
+    return bearable > 0 and rows.largest_gap * nbytes <= bearable * rows.num_rows
 
 
 # -- the dictionary -------------------------------------------------------------------
