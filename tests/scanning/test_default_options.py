@@ -57,7 +57,7 @@ def test_defaults_stay_with_the_dataset(uri: str) -> None:
 def test_unknown_option_is_refused_on_opening(uri: str) -> None:
     with pytest.raises(ValueError, match="unknown option 'batchsize'; did you mean 'batch_size'"):
         lancecy.dataset(uri, default_scan_options={"batchsize": 3})
-    with pytest.raises(UnsupportedError, match="nearest=… is not supported"):
-        lancecy.dataset(uri, default_scan_options={"nearest": {"column": "a"}})
+    with pytest.raises(UnsupportedError, match="full_text_query=… is not supported"):
+        lancecy.dataset(uri, default_scan_options={"full_text_query": "word"})
     harmless: dict[str, Any] = {"nearest": None, "include_deleted_rows": False, "prefilter": True}
     assert lancecy.dataset(uri, default_scan_options=harmless).count_rows() == 10
