@@ -10,7 +10,7 @@ import threading
 import time
 import traceback
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -113,62 +113,51 @@ def counted(proxy: FaultProxy, work: Callable[[], object]) -> int:
 # -- one fault: the right answer --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", OF_SCANS)
+def clients(faults: Iterable[str]) -> list[tuple[str, str]]:
+    """Each fault with each of the two clients that can meet it."""
+    return [
+        (client, name)
+        for name in faults
+        for client in ("s3fs", "obstore")
+        if client == "s3fs" or name in AT_ONCE
+    ]
+
+
+def of_client(client: str, options: Mapping[str, Any], uri: str) -> Mapping[str, Any]:
+    """Options under which this client makes the small requests."""
+    found = options if client == "s3fs" else without_time_out(options)
+    assert (FsspecStore(uri, found)._open().direct is not None) == (client == "obstore")
+    return found
+
+
+@pytest.mark.parametrize(("client", "name"), clients(OF_SCANS))
 def test_a_scan_survives_a_fault_of_any_request(
-    name: str, s3_proxy: FaultProxy, table: str, options: dict[str, Any]
+    client: str, name: str, s3_proxy: FaultProxy, table: str, options: dict[str, Any]
 ) -> None:
-    requests = counted(s3_proxy, lambda: scanned(table, options))
+    mine = of_client(client, options, table)
+    requests = counted(s3_proxy, lambda: scanned(table, mine))
     for nth in (1, requests // 2, requests):
         s3_proxy.reset()
         plan = s3_proxy.fail(FAULTS[name], nth)
-        assert scanned(table, options) == list(range(ROWS))
+        assert scanned(table, mine) == list(range(ROWS))
         assert plan.met == 1
 
 
-@pytest.mark.parametrize("name", [name for name in FAULTS if name != "half of the body"])
+@pytest.mark.parametrize(("client", "name"), clients(name for name in FAULTS if name != "half of the body"))
 def test_a_commit_survives_a_fault_of_any_request_and_is_made_once(
-    name: str, s3_proxy: FaultProxy, table: str, options: dict[str, Any]
+    client: str, name: str, s3_proxy: FaultProxy, table: str, options: dict[str, Any]
 ) -> None:
-    requests = counted(s3_proxy, lambda: append(table, ROWS, options))
-    for count, nth in enumerate((1, requests // 2, requests - 2, requests), 1):
-        s3_proxy.reset()
-        plan = s3_proxy.fail(FAULTS[name], nth)
-        append(table, ROWS + 5 * count, options)
-        assert plan.met == 1
-        s3_proxy.reset()
-        assert scanned(table, options) == list(range(ROWS + 5 * count + 5))
-        assert lancecy.dataset(table, storage_options=options).version == 2 + count
-
-
-@pytest.mark.parametrize("name", [name for name in AT_ONCE if name in OF_SCANS])
-def test_a_scan_past_s3fs_survives_a_fault_of_any_request(
-    name: str, s3_proxy: FaultProxy, table: str, options: dict[str, Any]
-) -> None:
-    options = without_time_out(options)
-    assert FsspecStore(table, options)._open().direct is not None
-    requests = counted(s3_proxy, lambda: scanned(table, options))
-    for nth in (1, requests // 2, requests):
-        s3_proxy.reset()
-        plan = s3_proxy.fail(FAULTS[name], nth)
-        assert scanned(table, options) == list(range(ROWS))
-        assert plan.met == 1
-
-
-@pytest.mark.parametrize("name", [name for name in AT_ONCE if name != "half of the body"])
-def test_a_commit_past_s3fs_survives_a_fault_of_any_request_and_is_made_once(
-    name: str, s3_proxy: FaultProxy, table: str, options: dict[str, Any]
-) -> None:
-    options = without_time_out(options)
-    append(table, ROWS, options)  # tests once whether this client's server has conditional puts
-    requests = counted(s3_proxy, lambda: append(table, ROWS + 5, options))
+    mine = of_client(client, options, table)
+    append(table, ROWS, mine)  # tests once whether this client's server has conditional puts
+    requests = counted(s3_proxy, lambda: append(table, ROWS + 5, mine))
     for count, nth in enumerate((1, requests // 2, requests - 2, requests), 2):
         s3_proxy.reset()
         plan = s3_proxy.fail(FAULTS[name], nth)
-        append(table, ROWS + 5 * count, options)
+        append(table, ROWS + 5 * count, mine)
         assert plan.met == 1
         s3_proxy.reset()
-        assert scanned(table, options) == list(range(ROWS + 5 * count + 5))
-        assert lancecy.dataset(table, storage_options=options).version == 2 + count
+        assert scanned(table, mine) == list(range(ROWS + 5 * count + 5))
+        assert lancecy.dataset(table, storage_options=mine).version == 2 + count
 
 
 # -- faults that last: an error within bounded time, and no half commit ------------------------
