@@ -587,8 +587,8 @@ class Dataset(Scans, Changes, History, Branching, Clones):
             ``query_index``; ``k`` (10); ``metric`` or ``distance_type``, "l2" (squared), "cosine" or "dot" for
             vectors of floats, "hamming" for those of uint8; ``distance_range``, a pair ``(low, high)`` of numbers or
             None: ``low <= distance < high``. Entries of pylance that steer an index are checked and ignored. The
-            result has a column ``_distance`` (float32) and comes by query, distance and row id; null vectors and
-            distances that are NaN are left out.
+            result has a column ``_distance`` (float32) and comes by query, distance and row id, or as ``order_by``
+            says; null vectors and distances that are NaN are left out.
         prefilter : bool
             In a search the filter chooses the rows that are compared. By default it is applied to the k rows found,
             and may name ``_distance``.
@@ -655,8 +655,6 @@ class Dataset(Scans, Changes, History, Branching, Clones):
 
     def _searching(self, asked: Mapping[str, Any], request: ScanRequest, memory: int) -> NearestScanner:
         """A scan with ``nearest``."""
-        if asked["order_by"] is not None:
-            raise ValueError("a search returns rows by distance: leave order_by out, and sort its result")
         if asked["fast_search"]:
             raise UnsupportedError(
                 "fast_search=True is not supported: lancecy uses no vector index, so a search compares every row",
@@ -665,8 +663,10 @@ class Dataset(Scans, Changes, History, Branching, Clones):
         schema = self._snapshot.schema.scanned
         search = make_nearest(asked["nearest"], schema, bool(asked["prefilter"]))
         add_distance = not asked["disable_scoring_autoprojection"]
-        strict = asked["strict_batch_size"]
-        return NearestScanner(self._context, self.scan_spec, request, search, add_distance, memory, strict)
+        sorting, strict = asked["order_by"], asked["strict_batch_size"]
+        return NearestScanner(
+            self._context, self.scan_spec, request, search, add_distance, sorting, memory, strict
+        )
 
     @scanning
     def to_delayed(

@@ -12,10 +12,11 @@ from lancecy.api.scanners import Scanner, SpecMaker
 from lancecy.errors import UnsupportedError, printable, with_short_tracebacks
 from lancecy.scanning import threads
 from lancecy.scanning.analyze import Analysis
-from lancecy.scanning.batches import cut
+from lancecy.scanning.batches import cut, table_of
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.explain import Explanation, explain
 from lancecy.scanning.nearest import Nearest
+from lancecy.scanning.order import OrderBy, orderings, sort_positions, with_keys
 from lancecy.scanning.plan import ScanPlan
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.search import Output, compare, search_plan, search_request
@@ -29,7 +30,8 @@ __all__ = ["NearestScanner"]
 class NearestScanner(Scanner):
     """A search that is described but not yet run; made by ``Dataset.scanner(nearest=…)``.
 
-    Every vector is compared with the queries, so the answer is exact. Rows come by query, distance and row id.
+    Every vector is compared with the queries, so the answer is exact. Rows come by query, distance and row id, unless
+    they are sorted.
 
     Parameters
     ----------
@@ -39,6 +41,8 @@ class NearestScanner(Scanner):
     search : Nearest
     add_distance : bool
         Append ``_distance`` where it is not among the columns.
+    order_by : str, ColumnOrdering, or sequence of these or of (name, "ascending" | "descending"), optional
+        Sort the rows found by these instead.
     memory_bytes : int, bytes
     strict_batch_size : bool
         As for :class:`Scanner`.
@@ -56,6 +60,7 @@ class NearestScanner(Scanner):
         request: ScanRequest,
         search: Nearest,
         add_distance: bool = True,
+        order_by: OrderBy = None,
         memory_bytes: int = threads.DEFAULT_BUDGET,
         strict_batch_size: bool = False,
     ) -> None:
@@ -64,12 +69,16 @@ class NearestScanner(Scanner):
         self._request = request
         self._memory = memory_bytes
         self._strict = strict_batch_size
-        self._keys = ()
+        self._keys = orderings(order_by)
         self._search, self._add_distance = search, add_distance
         self._compared = search_request(request, search)
         context.projection(self._compared)
         self._output = Output(context, request, search, add_distance)
         self.schema = self._output.schema
+        if self._keys:
+            self._sorting, self._keys = with_keys(request, self._keys, context.snapshot.schema)
+            self._output = Output(context, self._sorting, search, add_distance)
+            sort_positions(table_of(self._output.schema, [], 0), self._keys)
 
     def plan(
         self,
@@ -101,7 +110,14 @@ class NearestScanner(Scanner):
             Target size of a task; None makes one task per fragment.
         embed_credentials : bool
             As for :meth:`Scanner.plan`.
+
+        Raises
+        ------
+        ValueError
+            ``order_by``.
         """
+        if self._keys:
+            raise ValueError("rows of a search in tasks come by distance: leave order_by out")
         spec = self._make_spec(self._request, embed_credentials)
         tasks = self._plan(blocksize).tasks
         return SharedSearch(spec, self._search, self._add_distance), [task.units for task in tasks]
@@ -153,7 +169,8 @@ class NearestScanner(Scanner):
         found = compare(
             self._context, planned.projection, planned.units, self._search, self._request.use_stats
         )
-        return self._output.table(found)
+        table = self._output.table(found)
+        return self._sorted(table) if self._keys else table
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         return cut(self.to_table(), self._request)

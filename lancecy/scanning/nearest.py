@@ -168,6 +168,9 @@ def _check_names(given: Mapping[str, Any]) -> None:
     for name, least in _FOR_INDICES.items():
         if given.get(name) is not None:
             _at_least(name, given[name], least)
+    few, most = given.get("minimum_nprobes"), given.get("maximum_nprobes")
+    if few is not None and most is not None and few > most:
+        raise ValueError("nearest['minimum_nprobes'] must be at most nearest['maximum_nprobes']")
 
 
 def _at_least(name: str, value: Any, least: int) -> int:

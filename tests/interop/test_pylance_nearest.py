@@ -9,6 +9,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
+from lance.dataset import ColumnOrdering
 
 import lancecy
 from tests.helpers.folded import folded
@@ -128,6 +129,23 @@ SCANS: list[dict[str, Any]] = [
 @folded("q", [QUERY, BATCH[:1], BATCH])
 def test_columns_filters_and_limits_are_those_of_pylance(root: str, scan: dict[str, Any], q: Any) -> None:
     assert_same(root, nearest={"column": "v", "q": q, "k": 8}, **scan)
+
+
+SORTED: list[dict[str, Any]] = [
+    {"columns": ["word"], "order_by": ["id"]},
+    {"columns": ["id"], "order_by": ["word", "id"], "limit": 3, "offset": 1},
+    {"order_by": ["id"], "filter": "id > 20", "limit": 2, "offset": 1},
+    {
+        "columns": ["id"],
+        "order_by": [ColumnOrdering("id", ascending=False)],
+        "disable_scoring_autoprojection": True,
+    },
+]
+
+
+@folded("scan", SORTED)
+def test_rows_found_are_sorted_as_by_pylance(root: str, scan: dict[str, Any]) -> None:
+    assert_same(root, nearest={"column": "v", "q": QUERY, "k": 8}, **scan)
 
 
 @folded("low", [None, 9, 14.0])

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
+from lancecy.api.searches import NearestScanner
 from lancecy.errors import ColumnNotFoundError, UnsupportedError
 from tests.helpers.folded import folded
 
@@ -120,6 +121,13 @@ def test_pieces_and_blocks_do_not_change_the_answer(
     assert ds.to_table(**scan) == whole
 
 
+def test_distances_of_doubles_are_computed_in_doubles(tmp_path: Path) -> None:
+    third = np.array([[1 / 3, 1 / 7]])
+    made = lancecy.write_dataset({"v": vectors(third)}, str(tmp_path / "t"))
+    found = made.to_table(columns=["_distance"], nearest={"column": "v", "q": third[0]})
+    assert found["_distance"].to_pylist() == [0.0]
+
+
 def test_an_object_store_answers_as_a_disk_does(numbers: np.ndarray[Any, Any]) -> None:
     table = pa.table({"id": np.arange(ROWS), "v": vectors(numbers)})
     made = lancecy.write_dataset(table, "memory://nearest/t", max_rows_per_file=130)
@@ -175,6 +183,7 @@ REFUSED: list[tuple[type[Exception], str, dict[str, Any]]] = [
     (ValueError, "k'] must be at least 1", {"k": 0}),
     (TypeError, "k'] is a whole number", {"k": 2.5}),
     (ValueError, "nprobes'] must be at least 1", {"nprobes": 0}),
+    (ValueError, "at most nearest['maximum_nprobes']", {"minimum_nprobes": 5, "maximum_nprobes": 2}),
     (ValueError, "queries have 3 numbers", {"q": [1, 2, 3]}),
     (ValueError, "queries have 48 numbers", {"q": [0] * 48}),
     (ValueError, "of one length", {"q": [[1, 2], [1]]}),
@@ -197,7 +206,8 @@ def test_a_wrong_search_is_refused(
 @folded(
     "error, text, scan",
     [
-        (ValueError, "by distance", {"order_by": "id"}),
+        (ColumnNotFoundError, "_distance", {"order_by": "_distance"}),
+        (ValueError, "order", {"order_by": "v"}),
         (UnsupportedError, "no vector index", {"fast_search": True}),
         (TypeError, "nearest is a mapping", {"nearest": [1, 2]}),
     ],
@@ -215,6 +225,10 @@ def test_a_search_is_not_split_into_tasks(ds: lancecy.Dataset) -> None:
         scanner.plan()
     with pytest.raises(UnsupportedError, match="explain"):
         scanner.analyze()
+    found = ds.scanner(order_by="id", nearest={"column": "v", "q": [0.0] * DIMENSION})
+    assert isinstance(found, NearestScanner)
+    with pytest.raises(ValueError, match="leave order_by out"):
+        found.shared()
 
 
 def test_names_that_the_search_needs_must_be_free(tmp_path: Path) -> None:
