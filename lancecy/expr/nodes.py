@@ -226,7 +226,8 @@ class Call(Expr):
 def _value_key(value: Constant) -> object:
     # 1, 1.0 and True are equal in Python but not in a query, nor are the two zeros; NaN does not equal itself.
     if isinstance(value, tuple):
-        return tuple([_value_key(v) for v in value])
+        # Long lists of keys: numbers of one class differ where their values do.
+        return ("int", value) if set(map(type, value)) == {int} else tuple([_value_key(v) for v in value])
     if isinstance(value, float):
         return ("float", repr(value))
     return (value.__class__.__name__, value)

@@ -25,6 +25,7 @@ from lancecy.index.condition import Condition
 from lancecy.index.files import IndexFile
 from lancecy.index.found import FoundRows
 from lancecy.index.segment import Segment
+from lancecy.index.sorted_values import constants, sorted_values
 from lancecy.rows import RowSelection
 from lancecy.stats import ColumnStats
 
@@ -42,6 +43,8 @@ _BATCH_ROWS = 1 << 20
 # With more of the pages to be read than this part (1/4), reading the column itself costs less.
 _WORTHWHILE = 4
 _FEW_PAGES = 16
+# Keys looked up page by page before all values are decoded.
+_FEW_KEYS = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,12 +58,15 @@ class BTree:
         Rows of each page in ``data``.
     stats : ColumnStats
         Of each page.
+    looked_up : list of int
+        How many keys were looked up so far; only to choose the cheaper way.
     """
 
     data: IndexFile
     starts: Int64
     stops: Int64
     stats: ColumnStats
+    looked_up: list[int]
 
     @classmethod
     def open(cls, segment: Segment) -> BTree:
@@ -84,7 +90,7 @@ class BTree:
         lows, highs, nulls, pages = lookup.read(["min", "max", "null_count", "page_idx"])
         starts, stops = _page_rows(lookup, data, pages)
         null_counts = nulls.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-        return cls(data, starts, stops, column_stats(lows, highs, null_counts, stops - starts))
+        return cls(data, starts, stops, column_stats(lows, highs, null_counts, stops - starts), [0])
 
     @property
     def nbytes(self) -> int:
@@ -99,6 +105,11 @@ class BTree:
         FormatError, LimitError
             The pages are damaged.
         """
+        keys = constants(condition.bound.expr)
+        if keys is not None and self._is_often(keys.size):
+            whole = sorted_values(self.data, segment.data_type)
+            if whole is not None:
+                return FoundRows(segment.places.of_ids(whole.ids_of(keys)), is_exact=True)
         pages = condition.possible_in(self.stats, self.stops - self.starts)
         if pages.size > max(_FEW_PAGES, self.starts.size // _WORTHWHILE):
             return None
@@ -109,6 +120,11 @@ class BTree:
         ]
         ids = np.concatenate(found) if found else np.empty(0, np.uint64)
         return FoundRows(segment.places.of_ids(ids), is_exact=True)
+
+    def _is_often(self, num_keys: int) -> bool:
+        """Whether decoding all values pays, as many keys were looked up already."""
+        self.looked_up[0] += num_keys
+        return self.looked_up[0] > _FEW_KEYS
 
     def _ids(self, condition: Condition, rows: RowSelection) -> UInt64:
         values, ids = self.data.read(["values", "ids"], rows)

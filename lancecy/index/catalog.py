@@ -132,7 +132,7 @@ class Catalog:
         return None
 
     def _find(self, segment: Segment, condition: Condition) -> FoundRows | None:
-        key = (segment.entry.uuid, condition)
+        key = (segment, condition)
         with self._lock:
             if key in self._found:
                 self._found.move_to_end(key)

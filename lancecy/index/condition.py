@@ -19,9 +19,9 @@ Bool: TypeAlias = NDArray[np.bool_]
 Int64: TypeAlias = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Condition:
-    """A condition that reads one column and cannot fail.
+    """A condition that reads one column and cannot fail; compared by identity, as a catalog makes each once.
 
     Attributes
     ----------

@@ -11,9 +11,9 @@ from lancecy.expr.describe import describe, describe_type
 from lancecy.expr.evaluation.evaluate import can_fail
 from lancecy.expr.evaluation.exact import share_type
 from lancecy.expr.evaluation.patterns import like_plan
-from lancecy.expr.kinds import common_type, family
+from lancecy.expr.kinds import common_type, family, int_limits
 from lancecy.expr.literals import Gap, fit, settle, smallest
-from lancecy.expr.nodes import COMPARISONS, Call, Constant, Expr, Literal, chain, is_nan, negate
+from lancecy.expr.nodes import COMPARISONS, Call, Column, Constant, Expr, Literal, chain, is_nan, negate
 
 __all__ = [
     "COMPARABLE",
@@ -232,7 +232,14 @@ def members(tested: Expr, listed: Literal) -> list[Constant]:
         A value cannot be compared with the operand.
     """
     found: dict[Constant, None] = {}
-    for value in listed.value if isinstance(listed.value, tuple) else ():
+    values = listed.value if isinstance(listed.value, tuple) else ()
+    if listed.type is None and isinstance(tested, Column) and family(tested.type) == "integer":
+        # Whole numbers need no conversion: a list of keys may be long.
+        low, high = int_limits(tested.type or pa.int64())
+        whole = [value for value in values if type(value) is int and low <= value <= high]
+        if len(whole) == len(values):
+            return list(dict.fromkeys(whole))
+    for value in values:
         if value is None:
             found[None] = None
             continue

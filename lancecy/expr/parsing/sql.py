@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from decimal import Decimal
 from functools import reduce
 from typing import Any
@@ -33,6 +34,7 @@ from lancecy.expr.nodes import (
     check_text,
     negate,
 )
+from lancecy.expr.parsing.number_lists import cut_lists
 from lancecy.expr.parsing.sql_dialect import data_type, dialect, free_names, syntax_error
 from lancecy.expr.times import parse_interval
 from lancecy.limits import DEFAULT_LIMITS
@@ -57,10 +59,21 @@ def from_sql(text: str) -> Expr:
         The text is no expression, uses syntax that filters do not have, or nests too deep;
         ``position`` is the character where reading stopped, if known.
     """
+    check_text(text)
+    shorter, lists = cut_lists(text)
+    if lists:
+        reader = _Reader(_NODES + _NODES_PER_CHARACTER * len(text), lists)
+        with suppress(ExpressionError):  # raised again below, with the positions of the whole text
+            found = _parsed(shorter, reader)
+            if not reader.lists:
+                return found
+    return _parsed(text, _Reader(_NODES + _NODES_PER_CHARACTER * len(text)))
+
+
+def _parsed(text: str, reader: _Reader) -> Expr:
     from sqlglot import exp
     from sqlglot.errors import ParseError, SqlglotError
 
-    check_text(text)
     try:
         reading = dialect()()
         tokens = reading.tokenize(text)
@@ -78,7 +91,7 @@ def from_sql(text: str) -> Expr:
         )
         raise ExpressionError(f"cannot read the filter {text!r}: {problem}", text=text)
     try:
-        return _Reader(_NODES + _NODES_PER_CHARACTER * len(text)).read(trees[0])
+        return reader.read(trees[0])
     except ExpressionError as error:
         error.text = error.text or printable(text)
         raise
@@ -87,9 +100,11 @@ def from_sql(text: str) -> Expr:
 class _Reader:
     """Walks sqlglot's tree; bounds the depth of the walk and the size of its result for any tree."""
 
-    def __init__(self, nodes: int) -> None:
+    def __init__(self, nodes: int, lists: dict[int, tuple[int, ...]] | None = None) -> None:
         self.depth = 0
         self.nodes = nodes
+        # Values of the lists that a number stands for.
+        self.lists = lists or {}
         # The expressions are kept beside their sizes, so that no other can have their identity.
         self.sizes: dict[int, tuple[int, Expr]] = {}
 
@@ -234,6 +249,9 @@ def _is(reader: _Reader, node: Any) -> Expr:
 
 def _in(reader: _Reader, node: Any) -> Expr:
     tested, members = reader.read(node.this), reader.all(node.args.get("expressions"))
+    listed = members[0].value if len(members) == 1 and isinstance(members[0], Literal) else None
+    if isinstance(listed, int) and listed in reader.lists:
+        return Call("in", (tested, Literal(reader.lists.pop(listed))))
     if not members:
         raise ExpressionError("IN needs a list of values in parentheses, with at least one in it")
     constants = [m for m in members if isinstance(m, Literal)]
