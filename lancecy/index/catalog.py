@@ -15,6 +15,7 @@ import pyarrow as pa
 from lancecy.encodings.arrow.columns import bare_type
 from lancecy.errors import ExpressionError, FormatError, LanceError, UnsupportedError, printable, warn
 from lancecy.expr import Bound, Expr
+from lancecy.expr.nodes import Column, walk
 from lancecy.index.answers import RowAnswer, all_of
 from lancecy.index.condition import Condition
 from lancecy.index.found import FoundRows
@@ -53,6 +54,7 @@ class Catalog:
         self._found: OrderedDict[Hashable, FoundRows | None] = OrderedDict()
         self._found_bytes = 0
         self._errors: dict[Segment | None, LanceError] = {}
+        self._unknown: defaultdict[tuple[str, ...], list[LanceError]] = defaultdict(list)
 
     def query(self, bound: Bound, expr: Expr) -> Query | None:
         """The tree of a condition; None if no index concerns it.
@@ -68,6 +70,7 @@ class Catalog:
             if expr not in self._queries:
                 if self._segments is None:
                     self._segments = self._read_segments()
+                self._warn_of_unknown(expr)
                 self._queries[expr] = query_of(bound, expr, self._types)
                 if len(self._queries) > _QUERIES:
                     self._queries.popitem(last=False)
@@ -83,7 +86,7 @@ class Catalog:
         num_rows : int
             Its physical rows.
         is_strict : bool
-            Raise if an index cannot be read; otherwise warn and go on without it.
+            Raise if an index is damaged or missing; otherwise warn and go on without it.
 
         Raises
         ------
@@ -127,7 +130,7 @@ class Catalog:
                 return None  # raised again if a row has such a value
             except _DAMAGE as caught:
                 error = self._failed(segment, caught)
-        if is_strict:
+        if is_strict and not isinstance(error, UnsupportedError):
             raise error
         return None
 
@@ -166,6 +169,12 @@ class Catalog:
             )
         return error
 
+    def _warn_of_unknown(self, expr: Expr) -> None:
+        """Tell once which indices on the columns of a condition are not used."""
+        for path in {node.path for node in walk(expr) if isinstance(node, Column)}:
+            for error in self._unknown.pop(path, ()):
+                warn(f"{error}; filters are answered without it")
+
     def _read_segments(self) -> dict[tuple[str, ...], list[Segment]]:
         """The segments that may be used, by column; exact ones first."""
         found: defaultdict[tuple[str, ...], list[Segment]] = defaultdict(list)
@@ -183,7 +192,7 @@ class Catalog:
             try:
                 segment = segment_of(self._snapshot, entry, data_type)
             except LanceError as error:
-                warn(f"{error}; filters are answered without it")
+                self._unknown[path].append(error)
                 continue
             if segment is not None:
                 found[path].append(segment)

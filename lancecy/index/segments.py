@@ -102,6 +102,9 @@ _NO_FILTER = frozenset(
         "VectorIndexDetails",
         "FragmentReuseIndexDetails",
         "MemWalIndexDetails",
+        "NGramIndexDetails",
+        "RTreeIndexDetails",
+        "JsonIndexDetails",
     )
 )
 ORDER = [kind.name for kind in _KINDS.values()]

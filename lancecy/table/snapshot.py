@@ -320,8 +320,13 @@ class Snapshot:
             return ()
         start, length = self.manifest.index_section
         self.limits.check("metadata_bytes", length, "size of the index section")
-        data = self.store.get(self.manifest_file.path, start, start + length).tobytes()
-        return decode_index_section(data, self.limits)
+        file = self.manifest_file
+        whole = manifest_bytes(self.session, self.limits, self.store, file.path, file.identity)
+        if whole is None or start + length > whole.size:
+            found = self.store.get(file.path, start, start + length)
+        else:
+            found = whole[start : start + length]
+        return decode_index_section(found.tobytes(), self.limits)
 
     def _versions(
         self, fragment: Fragment, stored: bytes | ExternalFile | None, kind: str

@@ -13,6 +13,10 @@ import pytest
 import lancecy
 from lancecy.errors import LanceError, UnsupportedError
 from lancecy.index.segments import open_segment, segment_of
+from lancecy.store.base import StoreTraits
+from lancecy.store.memory import MemoryStore
+from lancecy.store.uri import register_store
+from lancecy.store.wrap import CountingStore
 from lancecy.table.wire.indices import describe_index, encode_index
 
 pytestmark = pytest.mark.interop
@@ -215,6 +219,27 @@ def test_an_index_of_a_clone_is_read_in_its_base(uri: str, tmp_path: Path) -> No
     again = lancecy.dataset(tmp_path / "clone", session=lancecy.Session())
     with pytest.warns(RuntimeWarning, match="id_idx"):
         assert again.count_rows("id = 77") == 1
+
+
+def test_a_lookup_costs_three_requests_before_the_rows(uri: str) -> None:
+    """The ends of both files of the index, and one page; the manifest was read when the table was opened."""
+    inner = MemoryStore(traits=StoreTraits(create_is_atomic=True, concurrency=16))
+    root = Path(uri)
+    for file in root.rglob("*"):
+        if file.is_file():
+            inner.put(str(file.relative_to(root)), file.read_bytes())
+    store = CountingStore(inner, uri="indexed://here/t")
+    register_store("indexed", lambda uri, options, **_: store)
+    ds = lancecy.dataset("indexed://here/t", session=lancecy.Session(threads=2))
+    store.clear()
+    scanner = ds.scanner(filter="id = 77")
+    assert [unit.rows for unit in scanner.plan().units] == [1]
+    assert len(store.requests) <= 3
+    assert {request.path.partition("/")[0] for request in store.requests} == {"_indices"}
+    assert scanner.to_table()["id"].to_pylist() == [77]
+    store.clear()
+    assert ds.to_table(filter="id = 78").num_rows == 1
+    assert not any("_indices" in request.path for request in store.requests)  # small files are kept
 
 
 def test_indices_of_unknown_versions_are_not_used(uri: str) -> None:
