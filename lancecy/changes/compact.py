@@ -10,6 +10,7 @@ Facts: table sheet, sections 4.3, 9.3 and 10.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -27,8 +28,10 @@ from lancecy.changes.compaction_options import (
     RunRequest,
 )
 from lancecy.changes.compaction_plan import planned_groups
+from lancecy.changes.index import IndexOptimizer, Indices
+from lancecy.changes.index_upkeep import after_move, rebuild
 from lancecy.changes.options import CommitRequest, cleanup_config
-from lancecy.errors import CommitUnknownError, NotFoundError
+from lancecy.errors import CommitUnknownError, LanceError, NotFoundError
 from lancecy.keyword_options import checked_arguments, shared_options
 from lancecy.progress import Step
 from lancecy.scanning.context import ScanContext
@@ -375,6 +378,7 @@ class Compaction:
         if results:
             version = results[0].read_version
             _commit(dataset, results, _snapshot_at(dataset, version), CommitRequest())
+            _remake_indices(dataset, results, CommitRequest())
         return _metrics(results)
 
 
@@ -384,7 +388,7 @@ class _CompactFilesOptions(CompactionRunOptions, total=False):
     progress: WriteCallback | None
 
 
-class DatasetOptimizer:
+class DatasetOptimizer(IndexOptimizer):
     """Maintenance of a table that changes none of its rows: ``ds.optimize``.
 
     Parameters
@@ -393,6 +397,7 @@ class DatasetOptimizer:
     """
 
     def __init__(self, dataset: Compactions) -> None:
+        super().__init__(dataset)
         self._dataset = dataset
 
     @shared_options(_CompactFilesOptions, {**RUN_DEFAULTS, "progress": None})
@@ -511,7 +516,7 @@ class DatasetOptimizer:
         self._dataset._change(UpdateConfig(MapUpdate(dict.fromkeys((INTERVAL, OLDER_THAN)))))
 
 
-class Compactions(Change):
+class Compactions(Indices):
     """The dataset attribute for maintenance."""
 
     @property
@@ -587,6 +592,8 @@ class _Attempts:
         results = [result for _, result in self._written]
         if results:
             _commit(self._dataset, results, self._origin, self._commit)
+            self._written = []
+            _remake_indices(self._dataset, results, CommitRequest(durable=self._commit.durable))
         self._written = []
         return _metrics(results)
 
@@ -718,6 +725,32 @@ def _commit(
     ordered = sorted(results, key=lambda result: [part.id for part in result.original_fragments])
     groups = tuple(RewriteGroup(result.original_fragments, result.new_fragments) for result in ordered)
     dataset._change(Rewrite(groups), origin, options)
+
+
+def _remake_indices(dataset: Change, results: Iterable[RewriteResult], options: CommitRequest) -> None:
+    """Make the indices again that named moved rows by their addresses; a further version has them.
+
+    The compaction is committed by then. So what goes wrong is only a warning: these indices cover fewer rows.
+    """
+    snapshot = dataset._snapshot
+    ids = {file.path: part.id for part in snapshot.fragments for file in part.files}
+    moved = [
+        (
+            frozenset(part.id for part in result.original_fragments),
+            frozenset(
+                ids[file.path] for part in result.new_fragments for file in part.files if file.path in ids
+            ),
+        )
+        for result in results
+    ]
+    try:
+        rebuild(dataset, after_move(snapshot, moved), options)
+    except LanceError as error:
+        warnings.warn(
+            f"indices do not cover the compacted rows until ds.optimize.optimize_indices() is called: {error}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def _once_each(rewrites: Iterable[RewriteResult]) -> list[RewriteResult]:

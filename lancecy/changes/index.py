@@ -11,9 +11,9 @@ from datetime import timedelta
 from typing import Any
 
 from lancecy.changes.base import Change
-from lancecy.changes.index_training import IndexPlan, TrainedIndex, trained
+from lancecy.changes.index_training import IndexPlan, trained
+from lancecy.changes.index_upkeep import after_writes, commit_indices, rebuild
 from lancecy.changes.options import CommitRequest, Durability, is_durable
-from lancecy.errors import CommitUnknownError
 from lancecy.inspection.indices import (
     DescribedIndex,
     described_indices,
@@ -25,9 +25,8 @@ from lancecy.keyword_options import checked_arguments, whole_number
 from lancecy.progress import Progress
 from lancecy.scanning.context import ScanContext
 from lancecy.table.manifest import IndexEntry
-from lancecy.table.operations import CreateIndex
 
-__all__ = ["Indices"]
+__all__ = ["IndexOptimizer", "Indices"]
 
 
 class Indices(Change):
@@ -118,7 +117,7 @@ class Indices(Change):
             made = trained(
                 context, plan, fragments, durable=options.durable, progress=progress, identity=identity
             )
-            self._commit_indices([made], replaced, options)
+            commit_indices(self, [made], replaced, options)
 
         self._retried(attempt, conflict_retries, retry_timeout)
 
@@ -165,7 +164,7 @@ class Indices(Change):
 
         def attempt() -> None:
             self._check_writable()
-            self._commit_indices([], named_entries(self.context.snapshot, name), options)
+            commit_indices(self, [], named_entries(self.context.snapshot, name), options)
 
         self._retried(attempt, conflict_retries, retry_timeout)
 
@@ -241,19 +240,101 @@ class Indices(Change):
         """
         return index_statistics(self.context, name)
 
-    def _commit_indices(
-        self, made: Sequence[TrainedIndex], removed: Sequence[IndexEntry], options: CommitRequest
+    def _optimize_indices(
+        self,
+        names: Sequence[str] | None,
+        num_indices_to_merge: int | None,
+        retrain: bool,
+        options: CommitRequest,
+        progress: Progress | None,
     ) -> None:
-        """Commit indices, or remove their files."""
-        operation = CreateIndex(tuple(index.entry for index in made), tuple(removed))
-        try:
-            self._change(operation, options=options)
-        except CommitUnknownError:
-            raise
-        except BaseException:
-            for index in made:
-                index.files.remove()
-            raise
+        """Make the segments that indices lack, and commit them together."""
+        self._check_writable()
+        planned = after_writes(self.context.snapshot, names, num_indices_to_merge, retrain)
+        rebuild(self, planned, options, progress)
+
+
+class IndexOptimizer:
+    """Maintenance of the indices of a table.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    """
+
+    def __init__(self, dataset: Indices) -> None:
+        self._indices = dataset
+
+    @checked_arguments()
+    def optimize_indices(
+        self,
+        *,
+        num_indices_to_merge: int | None = None,
+        index_names: Sequence[str] | None = None,
+        retrain: bool = False,
+        conflict_retries: int = 10,
+        retry_timeout: timedelta = timedelta(seconds=30),
+        durability: Durability = "fsync",
+        commit_message: str | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Make indices cover all fragments. Nothing is done for an index that does.
+
+        An index has segments, each of some fragments. New segments are made from the column, not from old segments.
+
+        Parameters
+        ----------
+        num_indices_to_merge : int, optional
+            How many of the newest segments become one with the fragments that none covers (1). With 0 these
+            fragments get a segment of their own, which takes the least time; many segments make filters slower.
+        index_names : list of str, optional
+            Only these; by default all BTREE, BITMAP, LABEL_LIST, ZONEMAP and BLOOMFILTER indices.
+        retrain : bool
+            Whether to make every index anew, as one segment of everything.
+        conflict_retries : int
+            Maximum number of further attempts after another writer changed the same indices.
+        retry_timeout : timedelta
+            After this no new attempt is made.
+        durability : "fsync" or "none"
+            Whether to wait until everything is on disk; "none" is faster, and a system crash may damage the index.
+        commit_message : str, optional
+            Recorded with the version.
+        progress : function of a :class:`lancecy.progress.Step`, optional
+            Called with the rows of a segment read so far.
+
+        Raises
+        ------
+        NotFoundError
+            There is no index of a name.
+        UnsupportedError
+            A named index is of a type that is not written; or indices wait for a remapping after a compaction.
+        ValueError
+            The number of segments is negative.
+        ConflictError
+            Every attempt lost to another writer.
+        LanceError
+            Rows cannot be read, or files not written; the table is as before.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> ds = lancecy.write_dataset({"id": [3, 1, 2]}, "memory://doc-optimize-indices")
+        >>> ds.create_scalar_index("id", "BTREE")
+        >>> ds = lancecy.write_dataset({"id": [5, 4]}, ds, mode="append")
+        >>> ds.optimize.optimize_indices()
+        >>> ds.index_statistics("id_idx")["num_unindexed_rows"]
+        0
+        """
+        if num_indices_to_merge is not None and num_indices_to_merge < 0:
+            raise ValueError(f"num_indices_to_merge is {num_indices_to_merge}; it cannot be negative")
+        options = CommitRequest(message=commit_message, durable=is_durable(durability))
+        self._indices._retried(
+            lambda: self._indices._optimize_indices(
+                index_names, num_indices_to_merge, retrain, options, progress
+            ),
+            conflict_retries,
+            retry_timeout,
+        )
 
 
 def _replaced(context: ScanContext, plan: IndexPlan, replace: bool) -> list[IndexEntry]:

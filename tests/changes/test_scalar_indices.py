@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.errors import ColumnNotFoundError, NotFoundError
+from lancecy.errors import ColumnNotFoundError, NotFoundError, UnsupportedError
 from lancecy.progress import Step
 from tests.changes.index_tables import COLUMNS, FORMS, LISTS, check_answers, filters_of, lance, made
 
@@ -203,6 +203,132 @@ def test_indices_are_listed_and_described_as_pylance_does(tmp_path: Path) -> Non
             assert getattr(one, told) == getattr(another, told)
         assert ds.index_statistics(mine.name) == theirs.stats.index_stats(mine.name)
         assert ds.stats.index_stats(mine.name) == ds.index_statistics(mine.name)
+
+
+ALL = (("a", "BTREE"), ("s", "BITMAP"), ("l", "LABEL_LIST"), ("u", "ZONEMAP"), ("f", "BLOOMFILTER"))
+CHANGED = ("a = 7", "a = 8", "a is null", "s = 'ab'", "u > 9223372036854775900", "f = 2.5", *LISTS)
+
+
+def _changed(path: Path, stable: bool) -> lancecy.Dataset:
+    """A table with an index of each type, rows of which changed since."""
+    ds = made(path, "2.1", stable)
+    for column, index_type in ALL:
+        ds.create_scalar_index(column, index_type)
+    ds.update({"a": "a + 1", "s": "'ab'"}, where="a = 7 or s = 'zz'")
+    ds.delete("a = 9")
+    ds.merge_insert("u").when_matched_update_all().execute(
+        pa.table({"u": ds.to_table(["u"], limit=5)["u"], "a": np.full(5, 8)})
+    )
+    return lancecy.write_dataset(ds.head(50), ds, mode="append")
+
+
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("merged", [None, 0, 1, 5])
+def test_indices_are_optimized(tmp_path: Path, stable: bool, merged: int | None) -> None:
+    ds = _changed(tmp_path / "t", stable)
+    check_answers(ds.uri, CHANGED)
+    version = ds.version
+    ds.optimize.optimize_indices(num_indices_to_merge=merged)
+    assert ds.version == version + 1
+    for index in ds.describe_indices():
+        stats = ds.index_statistics(index.name)
+        assert stats["num_unindexed_fragments"] == 0
+        assert stats["num_segments"] == (2 if merged == 0 else 1)
+        assert lance.dataset(ds.uri).stats.index_stats(index.name)["num_unindexed_rows"] == 0
+    check_answers(ds.uri, CHANGED)
+    ds.optimize.optimize_indices(num_indices_to_merge=merged)
+    assert ds.version == version + 1
+    lancecy.write_dataset(ds.head(50), ds.uri, mode="append")
+    lance.dataset(ds.uri).optimize.optimize_indices()
+    check_answers(ds.uri, CHANGED)
+
+
+def test_segments_are_merged_and_made_anew(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t", "2.1", True)
+    ds.create_scalar_index("a")
+    ds.create_scalar_index("s", "BITMAP")
+    for _ in range(3):
+        ds = lancecy.write_dataset(ds.head(50), ds, mode="append")
+        ds.optimize.optimize_indices(num_indices_to_merge=0, index_names=["a_idx"])
+    told = ds.index_statistics("a_idx")
+    assert (told["num_segments"], told["num_unindexed_rows"]) == (4, 0)
+    assert ds.index_statistics("s_idx")["num_unindexed_fragments"] == 3
+    ds.optimize.optimize_indices(num_indices_to_merge=2, index_names=["a_idx"])
+    assert ds.index_statistics("a_idx")["num_indexed_rows_per_delta"][-1] == 100
+    check_answers(ds.uri, ("a = 7", "s = 'ab'"))
+    before = {index["uuid"] for index in ds.list_indices()}
+    ds.optimize.optimize_indices(retrain=True)
+    assert [ds.index_statistics(name)["num_segments"] for name in ("a_idx", "s_idx")] == [1, 1]
+    assert before.isdisjoint(index["uuid"] for index in ds.list_indices())
+    check_answers(ds.uri, ("a = 7", "s = 'ab'"))
+
+
+def test_indices_of_pylance_are_optimized(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t", "2.1", True)
+    theirs = lance.dataset(ds.uri)
+    for column, index_type in ALL:
+        theirs.create_scalar_index(column, index_type)
+    theirs.create_scalar_index("s", "NGRAM", name="grams")
+    ds = lancecy.write_dataset(ds.head(50), ds.uri, mode="append")
+    ds.optimize.optimize_indices()
+    unindexed = {
+        each.name: ds.index_statistics(each.name)["num_unindexed_rows"] for each in ds.describe_indices()
+    }
+    assert unindexed == {f"{column}_idx": 0 for column, _ in ALL} | {"grams": 50}
+    check_answers(ds.uri, CHANGED, must_use=False)
+    with pytest.raises(UnsupportedError, match="NGram"):
+        ds.optimize.optimize_indices(index_names=["grams"])
+    with pytest.raises(NotFoundError, match="nothing"):
+        ds.optimize.optimize_indices(index_names=["nothing"])
+    with pytest.raises(ValueError, match="negative"):
+        ds.optimize.optimize_indices(num_indices_to_merge=-1)
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_indices_cover_compacted_rows(tmp_path: Path, stable: bool) -> None:
+    ds = _changed(tmp_path / "t", stable)
+    ds.optimize.optimize_indices()
+    before = {index["name"]: index["uuid"] for index in ds.list_indices()}
+    ds.delete("a = 10")
+    ds.optimize.compact_files()
+    assert len(ds.get_fragments()) == 1
+    for index in ds.describe_indices():
+        assert index.num_rows_indexed == ds.count_rows(), index.name
+        assert lance.dataset(ds.uri).stats.index_stats(index.name)["num_indexed_rows"] == ds.count_rows()
+    kept = {index["name"] for index in ds.list_indices() if index["uuid"] == before[index["name"]]}
+    assert kept == ({"s_idx", "l_idx"} if stable else set())
+    check_answers(ds.uri, CHANGED)
+    lancecy.write_dataset(ds.head(50), ds.uri, mode="append")
+    theirs = lance.dataset(ds.uri)
+    theirs.optimize.optimize_indices()
+    theirs.optimize.compact_files()
+    check_answers(ds.uri, CHANGED, must_use=False)
+
+
+def test_compacted_rows_that_no_index_covered_stay_uncovered(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t", "2.1", True)
+    ds.create_scalar_index("s", "BITMAP")
+    ds.create_scalar_index("a")
+    for _ in range(2):
+        ds = lancecy.write_dataset(ds.head(50), ds, mode="append")
+    ds.update({"s": "'ab'"}, where="a = 8")
+    version = ds.version
+    ds.optimize.compact_files()
+    assert ds.version == version + 1
+    assert all(ds.index_statistics(name)["num_unindexed_rows"] >= 100 for name in ("a_idx", "s_idx"))
+    check_answers(ds.uri, ("a = 8", "s = 'ab'", "s = 'zz'"))
+
+
+def test_an_index_that_cannot_be_remade_covers_less(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t", "2.1", False)
+    ds.create_scalar_index("a")
+    indices = tmp_path / "t" / "_indices"
+    indices.rename(tmp_path / "gone")
+    indices.write_text("no folder")
+    with pytest.warns(RuntimeWarning, match="optimize_indices"):
+        ds.optimize.compact_files()
+    assert len(ds.get_fragments()) == 1
+    assert ds.describe_indices()[0].num_rows_indexed == 0
 
 
 def test_an_index_is_dropped(tmp_path: Path) -> None:

@@ -19,6 +19,9 @@ __all__ = ["ascending", "changes", "extremes", "order_keys"]
 Int64: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
 
+_SAMPLE_ROWS = 1 << 12
+"""Values that show whether most are distinct."""
+
 
 def order_keys(values: pa.Array) -> NDArray[Any] | None:
     """Integers in the order of the values; None if the type has no such integers of 64 bits.
@@ -73,6 +76,8 @@ def ascending(values: pa.Array) -> Int64:
     """
     keys = order_keys(values)
     if keys is None:
+        keys = _ranks(values)
+    if keys is None:
         # The function sorts nulls behind the values.
         found: Int64 = pc.array_sort_indices(values).to_numpy().astype(np.int64)
         return np.roll(found, values.null_count)
@@ -81,6 +86,19 @@ def ascending(values: pa.Array) -> Int64:
     is_null = values.is_null().to_numpy(zero_copy_only=False)
     valid = np.flatnonzero(~is_null)
     return np.concatenate((np.flatnonzero(is_null), valid[_argsort(keys[valid])]))
+
+
+def _ranks(values: pa.Array) -> NDArray[Any] | None:
+    """The rank of each value among the distinct ones; None if most values are distinct, so that this saves nothing."""
+    sample = values.slice(0, _SAMPLE_ROWS)
+    if len(values) > _SAMPLE_ROWS and 2 * len(sample.unique()) > len(sample):
+        return None
+    coded = values.dictionary_encode()
+    order = pc.array_sort_indices(coded.dictionary).to_numpy()
+    ranks = np.empty(order.size + 1, np.int64)
+    ranks[order] = np.arange(order.size)
+    found: NDArray[Any] = ranks[coded.indices.fill_null(order.size).to_numpy()]
+    return found
 
 
 def _argsort(keys: NDArray[Any]) -> Int64:

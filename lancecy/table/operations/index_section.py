@@ -1,7 +1,8 @@
 """The index section of the next version: entries keep their bytes, unless their answers would be wrong.
 
 An index is trusted for the fragments in its bitmap. So a fragment with new values in an indexed column leaves the
-bitmap, and an index of a column that is gone is dropped. Fragments with new ids are never added.
+bitmap, and an index of a column that is gone is dropped. Fragments with new ids are added only where rows moved that an
+index names by their stable row ids.
 
 Source: table sheet, section 10.4.
 """
@@ -9,6 +10,7 @@ Source: table sheet, section 10.4.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 
@@ -18,12 +20,22 @@ from lancecy.store.base import Memory
 from lancecy.table.manifest import IndexEntry
 from lancecy.table.operations.fragment_files import changed_fields
 from lancecy.table.rows import roaring
-from lancecy.table.wire.indices import decode_index_section
+from lancecy.table.wire.indices import decode_index_section, describe_index
 from lancecy.table.wire.manifest_file import ManifestFile
 
-__all__ = ["carried", "check_entries_movable", "check_movable", "covered", "covered_since", "filtered"]
+__all__ = [
+    "carried",
+    "check_entries_movable",
+    "check_movable",
+    "covered",
+    "covered_since",
+    "filtered",
+    "with_moved_rows",
+]
 
 _FRAGMENT_REUSE = "__lance_frag_reuse"
+_NAMES_ROW_IDS = {"lance.table.BitmapIndexDetails": 0, "lance.table.LabelListIndexDetails": 1}
+"""Indices that name rows by stable row ids where the table has these, up to that version of their layout."""
 
 
 def carried(base: ManifestFile, message: table_pb2.Manifest) -> bytes | None:
@@ -72,6 +84,33 @@ def covered_since(entry: IndexEntry, made_from: ManifestFile, message: table_pb2
         return entry.raw
     kept = _uncovered(entry, gone)
     return _with_coverage(entry, set()) if kept is None else kept
+
+
+def with_moved_rows(
+    indices: bytes, moves: Collection[tuple[AbstractSet[int], AbstractSet[int]]]
+) -> bytes | None:
+    """The index section of a table with stable row ids, rows of which moved to other fragments with the same values.
+
+    Indices that name rows by their ids cover the new fragments, if they covered all old ones of these rows.
+
+    Parameters
+    ----------
+    indices : bytes
+    moves : collection of (set of int, set of int)
+        Fragments that went, and those that have their rows now.
+    """
+
+    def kept(entry: IndexEntry) -> bytes:
+        newest, known = _NAMES_ROW_IDS.get(entry.details_type), covered(entry)
+        if newest is None or known is None or describe_index(entry).version > newest:
+            return entry.raw
+        after = set(known)
+        for old, new in moves:
+            if old <= known:
+                after = (after - old) | new
+        return entry.raw if after == known else _with_coverage(entry, after)
+
+    return filtered(indices, kept)
 
 
 def filtered(indices: bytes, kept: Callable[[IndexEntry], bytes | None]) -> bytes | None:

@@ -30,7 +30,7 @@ from lancecy.table.operations.base import (
     VersionStamp,
 )
 from lancecy.table.operations.deletions import deleted_offsets, write_deletions
-from lancecy.table.operations.index_section import check_movable
+from lancecy.table.operations.index_section import check_movable, with_moved_rows
 from lancecy.table.operations.new_fragments import (
     add_fragments,
     decode_fragments,
@@ -185,8 +185,21 @@ class Rewrite(Operation):
         kept = [part for part in message.fragments if part.id not in gone]
         del message.fragments[:]
         message.fragments.extend(kept)
+        first = len(kept)
         add_fragments(message, self._new, stamp.version, base, keep_rows=True)
-        return made
+        if base.indices is None or not message.reader_feature_flags & flags.STABLE_ROW_IDS:
+            return made
+        ids = [part.id for part in message.fragments[first:]]
+        return replace(made, indices=with_moved_rows(base.indices, self._moves(ids)))
+
+    def _moves(self, new_ids: Sequence[int]) -> list[tuple[set[int], set[int]]]:
+        """Ids of the old and the new fragments of each group."""
+        moves, start = [], 0
+        for group in self.groups:
+            stop = start + len(group.new)
+            moves.append(({part.id for part in group.old}, set(new_ids[start:stop])))
+            start = stop
+        return moves
 
     def encode(self, message: transaction_pb2.Transaction, made: table_pb2.Manifest) -> None:
         message.rewrite.SetInParent()

@@ -1,0 +1,217 @@
+"""Which indices are made again, of which fragments, after writes and after a compaction; and their commit.
+
+A segment is made again from the column and not from the files of the segments it replaces: those may name rows that
+have other values now, or that moved.
+
+Facts: sheet of indices, section B10; table sheet, section 10.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lancecy.changes.base import Change
+from lancecy.changes.index_training import IndexPlan, TrainedIndex, trained
+from lancecy.changes.options import CommitRequest
+from lancecy.errors import CommitUnknownError, UnsupportedError
+from lancecy.index.write.index_types import INDEX_TYPES, IndexType, title_of
+from lancecy.inspection.indices import named_entries
+from lancecy.progress import Progress
+from lancecy.schema import Schema
+from lancecy.table.manifest import IndexEntry
+from lancecy.table.operations import CreateIndex
+from lancecy.table.operations.index_section import check_entries_movable, covered
+from lancecy.table.snapshot import Snapshot
+
+__all__ = ["SegmentPlan", "after_move", "after_writes", "commit_indices", "rebuild"]
+
+_TYPES = {each.details_type: each for each in INDEX_TYPES.values()}
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentPlan:
+    """A segment to be made.
+
+    Attributes
+    ----------
+    index : IndexPlan
+    fragments : frozenset of int
+        Those that it covers.
+    replaced : tuple of IndexEntry
+        The segments that it replaces.
+    """
+
+    index: IndexPlan
+    fragments: frozenset[int]
+    replaced: tuple[IndexEntry, ...]
+
+
+def after_writes(
+    snapshot: Snapshot, names: Sequence[str] | None, num_indices_to_merge: int | None, retrain: bool
+) -> list[SegmentPlan]:
+    """The segments by which indices cover all fragments.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    names : sequence of str, optional
+        Of indices; by default all whose files are written.
+    num_indices_to_merge : int, optional
+        Newest segments that are merged with the fragments that none covers (1); 0 makes a further segment.
+    retrain : bool
+        Whether to make one new segment of everything.
+
+    Raises
+    ------
+    NotFoundError
+        There is no index of a name.
+    UnsupportedError
+        A named index is of a type that is not written; or indices wait for a remapping after a compaction.
+    """
+    entries = snapshot.indices()
+    check_entries_movable(entries)
+    if names is None:
+        wanted = dict.fromkeys(
+            entry.name for entry in entries if _plan_of(snapshot.schema, entry) is not None
+        )
+    else:
+        wanted = dict.fromkeys(names)
+    merged = 1 if num_indices_to_merge is None else num_indices_to_merge
+    plans = []
+    for name in wanted:
+        segments = named_entries(snapshot, name)
+        plan = _plan_of(snapshot.schema, segments[0])
+        if plan is None:
+            kind = title_of(segments[0].details_type)
+            raise UnsupportedError(
+                f"index {name!r} is of type {kind}, which is not written: optimize it with pylance",
+                feature=kind,
+            )
+        planned = _segment(snapshot, plan, segments, len(segments) if retrain else merged, retrain)
+        plans += [] if planned is None else [planned]
+    return plans
+
+
+def after_move(
+    snapshot: Snapshot, moved: Iterable[tuple[frozenset[int], frozenset[int]]]
+) -> list[SegmentPlan]:
+    """The segments that name moved rows by their new addresses.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        A version after the move.
+    moved : iterable of (frozenset of int, frozenset of int)
+        Fragments that went, and those that have their rows now.
+    """
+    groups, live = list(moved), {fragment.id for fragment in snapshot.fragments}
+    plans = []
+    for entry in snapshot.indices():
+        plan, known = _plan_of(snapshot.schema, entry), covered(entry)
+        if plan is None or not known:
+            continue
+        came = {number for old, new in groups if old and old <= known for number in new} & live
+        if came - known:
+            plans.append(SegmentPlan(plan, frozenset((known & live) | came), (entry,)))
+    return plans
+
+
+def rebuild(
+    dataset: Change,
+    planned: Sequence[SegmentPlan],
+    options: CommitRequest,
+    progress: Progress | None = None,
+) -> None:
+    """Make segments, and commit them together in place of others.
+
+    Parameters
+    ----------
+    dataset : Change
+        Moves to the version that is made; stays without segments.
+    planned : sequence of SegmentPlan
+    options : CommitRequest
+    progress : function of a Step, optional
+
+    Raises
+    ------
+    LanceError
+        Rows cannot be read, files not written, or the commit lost to another writer; the files are removed.
+    """
+    if not planned:
+        return
+    made: list[TrainedIndex] = []
+    try:
+        for each in planned:
+            segment = trained(
+                dataset.context, each.index, each.fragments, durable=options.durable, progress=progress
+            )
+            made.append(segment)
+    except BaseException:
+        for index in made:
+            index.files.remove()
+        raise
+    commit_indices(dataset, made, [entry for each in planned for entry in each.replaced], options)
+
+
+def commit_indices(
+    dataset: Change, made: Sequence[TrainedIndex], removed: Sequence[IndexEntry], options: CommitRequest
+) -> None:
+    """Commit segments, or remove their files.
+
+    Parameters
+    ----------
+    dataset : Change
+        Moves to the version that is made.
+    made : sequence of TrainedIndex
+    removed : sequence of IndexEntry
+        Segments that leave the table.
+    options : CommitRequest
+
+    Raises
+    ------
+    LanceError
+        See :func:`lancecy.commit`.
+    """
+    operation = CreateIndex(tuple(index.entry for index in made), tuple(removed))
+    try:
+        dataset._change(operation, options=options)
+    except CommitUnknownError:
+        raise
+    except BaseException:
+        for index in made:
+            index.files.remove()
+        raise
+
+
+def _segment(
+    snapshot: Snapshot, plan: IndexPlan, segments: Sequence[IndexEntry], merged: int, is_forced: bool
+) -> SegmentPlan | None:
+    """The segment that brings an index up to date; None if it is."""
+    live = frozenset(fragment.id for fragment in snapshot.fragments)
+    covers: Mapping[object, frozenset[int]] = {
+        entry.uuid: (covered(entry) or frozenset()) & live for entry in segments
+    }
+    missing = live.difference(*covers.values())
+    ordered = sorted(segments, key=lambda entry: entry.dataset_version)
+    chosen = ordered[len(ordered) - min(merged, len(ordered)) :]
+    if not missing and not is_forced and len(chosen) < 2:
+        return None
+    # Segments without a fragment that exists only take time.
+    replaced = [entry for entry in segments if entry in chosen or (merged and not covers[entry.uuid])]
+    return SegmentPlan(plan, missing.union(*(covers[entry.uuid] for entry in replaced)), tuple(replaced))
+
+
+def _plan_of(schema: Schema, entry: IndexEntry) -> IndexPlan | None:
+    """How a segment was made; None if such indices are not written."""
+    known: IndexType | None = _TYPES.get(entry.details_type)
+    if known is None or len(entry.fields) != 1 or entry.fields[0] not in schema.by_id:
+        return None
+    field = schema.by_id[entry.fields[0]]
+    if field.is_blob or not known.takes(field.scanned.arrow_type):
+        return None
+    path, above = [field.name], schema.by_id.get(field.parent_id)
+    while above is not None:
+        path.insert(0, above.name)
+        above = schema.by_id.get(above.parent_id)
+    return IndexPlan(".".join(path), field, known, entry.name)
