@@ -1,20 +1,26 @@
 """Hashes of keys, and lookups of many keys among others.
 
 An index of words is a table of row numbers, of twice the number of words or more, with linear probing.
-A bitmap in front of it answers most lookups of words that it does not hold.
+A bitmap in front of it answers most lookups of words that it does not hold. Before that, blocks of queries
+are left out if no word lies between their least and their greatest, as in columns that are nearly in order.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from cursor cimport FAULT_NONE, FAULT_OUT_SIZE, FAULT_TEXT_OFFSETS, Fault, load32, load64
 from offsets cimport Offset, first_astray, in_order
+from zones cimport Zones, ends_of, may_hold, zone
 
 from lancecy.kernels._codes import fail
 
 __all__ = ["find_words", "hash_rows", "index_words"]
 
 cdef enum:
-    BLOCK = 4096
+    BLOCK = 512
+    # More words than that leave hardly a block out.
+    QUERIES_PER_WORD = 8
+    # After so many blocks it is known whether a look at their ends, a quarter of the lookups, is worth it.
+    TRIED = 16
 
 cdef extern from *:
     """
@@ -269,11 +275,21 @@ cdef int64_t _find(
     # Block by block, so that the marked queries stay in the processor's cache.
     # bounds: places are masked as in _index; a row in slots is compared with the number of words before it is
     # used, and no more slots are visited than there are. Each query adds one pair or none; a block has BLOCK
-    # queries or fewer.
+    # queries or fewer, and one or more.
     cdef int64_t marked[BLOCK]
-    cdef int64_t start = 0, stop, num_marked, at, query, place, row, _, found = 0
+    cdef int64_t start = 0, stop, num_marked, at, query, place, row, _, found = 0, kept = 0
+    cdef bint is_zoned = known < count // QUERIES_PER_WORD
+    cdef Zones zones
+    if is_zoned:
+        zone(&zones, words, known)
     while start < count:
         stop = min(start + <int64_t> BLOCK, count)
+        if is_zoned:
+            if not may_hold(&zones, ends_of(queries + start, stop - start)):
+                start = stop
+                continue
+            kept += 1
+            is_zoned = kept < TRIED or 4 * kept * BLOCK < 3 * stop
         num_marked = _marked(queries, start, stop, marks, mark_shift, marked)
         for at in range(num_marked):
             query = marked[at]

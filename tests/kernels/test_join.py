@@ -83,6 +83,35 @@ def test_words_in_the_same_place_are_told_apart(kernels: Kernels) -> None:
     assert at[:64].tolist() == rows[:64].tolist() == words
 
 
+@folded(
+    "start, step, order",
+    [
+        (0, 1, "up"),
+        (0, 1, "down"),
+        (0, 1, "mixed"),
+        (2**63 - 3000, 1, "up"),
+        (2**64 - 60_000, 10, "up"),
+        (5, 2**50, "up"),
+    ],
+)
+def test_few_words_are_found_in_many_queries_of_any_order(
+    kernels: Kernels, start: int, step: int, order: str
+) -> None:
+    """Blocks of queries without a word between their ends are left out; no word is lost by that."""
+    queries = np.uint64(start) + np.arange(6000, dtype=np.uint64) * np.uint64(step)
+    chosen = [0, 1, 511, 512, 1023, 1024, 3000, 5998, 5999]
+    words = [*queries[chosen].tolist(), start + 7 * step + step // 2, start - 1 if start else 2**64 - 1]
+    wanted = np.isin(queries, np.array(words, np.uint64))
+    shuffled = {"up": np.arange(6000), "down": np.arange(6000)[::-1]}
+    turn = shuffled.get(order, np.random.default_rng(1).permutation(6000))
+    queries, wanted = np.ascontiguousarray(queries[turn]), wanted[turn]
+    table, slots, _, marks = index_of(kernels, words)
+    at, rows = np.empty((2, queries.size), np.int64)
+    found = kernels.find_words(queries, table, slots, marks, at, rows)
+    assert at[:found].tolist() == np.flatnonzero(wanted).tolist()
+    assert table[rows[:found]].tolist() == queries[at[:found]].tolist()
+
+
 @given(
     st.lists(st.integers(0, 9), max_size=8),
     st.lists(st.sampled_from([-1, 0, 1, 7, 8, 2**62, -(2**63)]), min_size=16, max_size=16),

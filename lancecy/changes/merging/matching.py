@@ -447,7 +447,8 @@ def read_columns(context: ScanContext, chosen: CandidateUnit, projection: Projec
     FormatError, StoreError
         The columns cannot be read.
     """
-    read = rows_of(context, [FilteredUnit(chosen.files, chosen.rows, chosen.rows)], projection)
+    # Units are read side by side, so that one thread reads all columns of each.
+    read = rows_of(context, [FilteredUnit(chosen.files, chosen.rows, chosen.rows)], projection, few=True)
     return [as_array(column) for column in read[0].pieces[0]]
 
 
