@@ -9,6 +9,14 @@ cdef extern from *:
     #include <stdint.h>
     #include <string.h>
 
+    /* Compiled for several processors, of which the loader chooses. */
+    #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
+        !defined(__SANITIZE_ADDRESS__)
+    #define LANCECY_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+    #else
+    #define LANCECY_CLONES
+    #endif
+
     /* Before a loop to be vectorised: unrolled first, only half of it would be. */
     #if defined(__GNUC__) && !defined(__clang__)
     #define LANCECY_KEEP_LOOP _Pragma("GCC unroll 1")
@@ -51,6 +59,7 @@ cdef extern from *:
     }
 
     /* `rows` rows of results from the row of place `first` on: values of `width` > 0 of 1 << shift bits. */
+    LANCECY_CLONES
     static void lancecy_unpack_rows(const uint8_t *block, int64_t first, int64_t rows, uint64_t shift,
                                     uint64_t width, uint64_t unit, uint8_t *out)
     {
