@@ -8,7 +8,8 @@ validated value by value).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -232,8 +233,27 @@ def _all_null(block: AllNull, data_type: pa.DataType, _field: Field | None, _che
 def _leaves(block: Leaves, data_type: pa.DataType, field: Field | None, check: bool) -> ArrowArray:
     if field is None:
         raise _misfit(block, data_type)
+    whole = _one_struct([leaf for _, leaf in block.parts])
+    if whole is not None:
+        return to_arrow(whole, data_type, field, check_text=check)
     parts = [(_field(part), to_arrow(leaf, _field(part), check_text=check)) for part, leaf in block.parts]
     return storage_of(assemble(field, parts, block.length))
+
+
+def _one_struct(blocks: Sequence[Block]) -> Structured | None:
+    """Structs with the children of all these, or None if they are not structs or a child of several is none."""
+    first = blocks[0]
+    children: dict[int, Block] = {}
+    for block in blocks:
+        if not isinstance(block, Structured) or block.length != first.length:
+            return None
+        for number, child in block.children.items():
+            known = children.get(number)
+            both = child if known is None else _one_struct([known, child])
+            if both is None:
+                return None
+            children[number] = both
+    return replace(first, children=children) if isinstance(first, Structured) else None
 
 
 def _field(part: object) -> Field:
