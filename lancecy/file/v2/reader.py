@@ -337,7 +337,9 @@ class V2Reader:
     def _memory(self, number: int) -> PageMemory | None:
         if self._cache is None:
             return None
-        return PageMemory(self._cache, ("page", *self.source.key, self._limits, number))
+        # One object instead of the file and the limits: a key is hashed for every page of every read.
+        owner = self._specs.token(("pages of", *self.source.key, self._limits))
+        return PageMemory(self._cache, ("page", owner, number))
 
     def _may_continue(self, column: Column) -> bool:
         """Whether strings of the column may have their bytes in the next one, as in files of the first releases."""
