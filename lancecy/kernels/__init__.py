@@ -14,7 +14,8 @@ the fault. ``LANCECY_KERNELS=reference`` in the environment selects the slow Num
 ``_bytesplit``     join_bytes
 ``_runs``          expand_runs
 ``_page_runs``     chunk_table, cut_ranges, cut_rows, distinct_pages
-``_chunk_runs``    find_chunks
+``_chunk_runs``    find_chunks, find_lists
+``_chunk_lists``   read_lists
 ``_chunk_values``  read_chunks
 ``_varwidth``      varwidth_offsets, list_offsets
 ``_offsets``       chunk_offsets, zipped_offsets
@@ -71,6 +72,7 @@ __all__ = [
     "ended_offsets",
     "expand_runs",
     "find_chunks",
+    "find_lists",
     "find_words",
     "fsst_decode",
     "gather_fixed",
@@ -91,6 +93,7 @@ __all__ = [
     "pick_ended",
     "place_spans",
     "read_chunks",
+    "read_lists",
     "rows_to_pages",
     "select_rows",
     "take_fixed",
@@ -120,6 +123,7 @@ if _chosen == "reference":
         unpack_inline,
         unpack_stream,
     )
+    from lancecy.kernels.reference.chunk_lists import find_lists, read_lists
     from lancecy.kernels.reference.chunks import find_chunks, read_chunks
     from lancecy.kernels.reference.comparison import compare_bounds, compare_bytes_bounds, match_bytes
     from lancecy.kernels.reference.compression import expand_runs, fsst_decode, join_bytes, lz4_blocks
@@ -155,7 +159,8 @@ elif _chosen == "cython":
         from lancecy.kernels._bits import copy_bits
         from lancecy.kernels._bitstream import unpack_stream
         from lancecy.kernels._bytesplit import join_bytes
-        from lancecy.kernels._chunk_runs import find_chunks
+        from lancecy.kernels._chunk_lists import read_lists
+        from lancecy.kernels._chunk_runs import find_chunks, find_lists
         from lancecy.kernels._chunk_values import read_chunks
         from lancecy.kernels._dictionary import check_codes
         from lancecy.kernels._distances import hamming_distances, vector_distances

@@ -15,6 +15,7 @@ from lancecy.kernels import (
     _bits,
     _bitstream,
     _bytesplit,
+    _chunk_lists,
     _chunk_runs,
     _chunk_values,
     _dictionary,
@@ -44,6 +45,7 @@ from lancecy.kernels import (
 )
 from lancecy.kernels.reference import (
     bits,
+    chunk_lists,
     chunks,
     comparison,
     compression,
@@ -74,6 +76,7 @@ CYTHON = _collect(
     _bits,
     _bitstream,
     _bytesplit,
+    _chunk_lists,
     _chunk_runs,
     _chunk_values,
     _page_runs,
@@ -103,6 +106,7 @@ CYTHON = _collect(
 )
 REFERENCE = _collect(
     bits,
+    chunk_lists,
     chunks,
     comparison,
     compression,

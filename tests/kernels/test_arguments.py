@@ -309,6 +309,26 @@ def valid_call(name: str) -> dict[str, Any]:
             "out_chunks": np.empty((3, 2), np.int64),
             "out_runs": np.empty((3, 2), np.int64),
         },
+        "find_lists": {
+            "begins": i64(0, 2, 4),
+            "ends": i64(2, 4),
+            "rows": i64(1, 3),
+            "stops": i64(2, 4),
+            "out_chunks": i64(9, 9),
+            "out_groups": i64(9, 9, 9),
+            "out_ranges": np.empty((3, 2), np.int64),
+        },
+        "read_lists": {
+            "memory": memory_of(np.array([1, 1, 0, 0], "<u2")),
+            "found": i64(2, 0, 4, 4, 4)[:, None],
+            "counts": i64(2),
+            "groups": i64(0, 1),
+            "ranges": i64(0, 0, 1)[:, None],
+            "program": i64(1, 16, 0, 0, 1, 16, 0, 0, 1, 0),
+            "out_rep": np.empty(2, np.uint16),
+            "out_def": np.empty(2, np.uint16),
+            "out_runs": np.empty((3, 2), np.int64),
+        },
         "read_chunks": {
             "memory": memory_of(
                 np.array([2, 4, 15, 0, 0, 1, 0, 0, 12, 0, 14, 0, 15, 0], "<u2"), b"abc\0\0\0\0"
@@ -360,6 +380,8 @@ OPTIONAL = {
     *((name, "validity") for name in ("json_texts", "json_scalars", "json_array_has", "json_select")),
     ("check_codes", "out_validity"),
     ("find_chunks", "stops"),
+    ("find_lists", "stops"),
+    ("read_lists", "out_def"),
     ("read_chunks", "out_levels"),
     ("read_chunks", "out_spans"),
     ("select_rows", "definition"),

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.model.chunks import row_ranges
 from lancecy.encodings.model.layouts import MiniBlock, max_repetition
 from lancecy.encodings.model.pages import Page
 from lancecy.encodings.v21.programs import Program, program_of
@@ -44,28 +43,31 @@ class ChunkTable:
         From the start of the chunks' buffer.
     starts : (num_chunks + 1,) int64
         Value slots before each chunk.
-    index : (num_chunks, 2) uint64 or None
-        The repetition index.
+    parts : (3, num_chunks) int64
+        Offset, bytes and value slots of each chunk.
+    begins : (num_chunks + 1,) int64 or None
+        Of lists: rows that begin before each chunk, then the number of all rows.
+    ends : (num_chunks,) int64 or None
+        Of lists: rows that end in each chunk or before it.
     program : Program or None
-        Of the page, if it has no lists.
+        Of the page.
     """
 
     offsets: Int64
     starts: Int64
-    index: NDArray[np.uint64] | None = None
+    parts: Int64
+    begins: Int64 | None = None
+    ends: Int64 | None = None
     program: Program | None = None
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        return 500 + 2 * self.offsets.nbytes + (0 if self.index is None else self.index.nbytes)
+        return 1000 + self.offsets.nbytes * (5 if self.ends is None else 7)
 
     def chunks(self, numbers: Int64 | None) -> Int64:
         """(3, num_wanted) int64: offset, bytes and value slots of some chunks, or of all of them."""
-        edges = np.stack((self.offsets, self.starts))
-        first = edges[:, :-1] if numbers is None else edges[:, numbers]
-        last = edges[:, 1:] if numbers is None else edges[:, numbers + 1]
-        return np.stack((first[0], *(last - first)))
+        return self.parts.copy() if numbers is None else self.parts.take(numbers, 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,27 +126,32 @@ def chunk_table(
     if spec.num_items != page.num_rows and max_repetition(spec.layers) == 0:
         raise FormatError(f"{spec.num_items} items in a page of {page.num_rows} rows")
     starts[-1] = spec.num_items
-    if index is None:
-        return ChunkTable(offsets, starts, program=program_of(spec))
-    if index.size != (starts.size - 1) * 16:
-        raise FormatError(f"repetition index of {index.size} bytes for {starts.size - 1} chunks")
-    return ChunkTable(offsets, starts, np.frombuffer(index.tobytes(), "<u8").reshape(-1, 2))
+    parts = np.stack((offsets[:-1], np.diff(offsets), np.diff(starts)))
+    program = program_of(spec)
+    if max_repetition(spec.layers) == 0:
+        return ChunkTable(offsets, starts, parts, program=program)
+    entries = None
+    if index is not None:
+        if index.size != (starts.size - 1) * 16:
+            raise FormatError(f"repetition index of {index.size} bytes for {starts.size - 1} chunks")
+        entries = np.frombuffer(index.tobytes(), "<u8").reshape(-1, 2)
+    return ChunkTable(offsets, starts, parts, *_row_bounds(entries, starts.size - 1, page.num_rows), program)
 
 
-def select_chunks(page: Page, rows: RowSelection, table: ChunkTable) -> ChunkSelection:
-    """Find the chunks that rows of lists need.
-
-    Raises
-    ------
-    FormatError
-        The repetition index contradicts the page.
-    """
-    return _list_chunks(rows, *_row_bounds(table.index, table.offsets.size - 1, page.num_rows))
-
-
-def _groups(chunks: Int64) -> Int64:
-    breaks = np.flatnonzero(chunks[1:] != chunks[:-1] + 1) + 1
-    return np.concatenate(([0], breaks, [chunks.size]))
+def select_chunks(rows: RowSelection, table: ChunkTable) -> ChunkSelection:
+    """Find the chunks that rows of lists need."""
+    if table.begins is None or table.ends is None:
+        raise TypeError("a page without lists has no index of rows")
+    first, stops = (rows.indices, None) if rows.indices is not None else (rows.starts, rows.stops)
+    if first is None:
+        raise ValueError("a selection has neither ranges nor indices")
+    chunks, groups = np.empty(table.ends.size, np.int64), np.empty(first.size + 1, np.int64)
+    ranges = np.empty((3, first.size), np.int64)
+    sizes = kernels.find_lists(table.begins, table.ends, first, stops, chunks, groups, ranges)
+    num_chunks, num_groups, num_ranges = sizes
+    if num_ranges < first.size:
+        ranges = ranges[:, :num_ranges].copy()
+    return ChunkSelection(chunks[:num_chunks], len(rows), groups[: num_groups + 1], ranges)
 
 
 def _row_bounds(entries: NDArray[np.uint64] | None, num_chunks: int, num_rows: int) -> tuple[Int64, Int64]:
@@ -168,18 +175,3 @@ def _row_bounds(entries: NDArray[np.uint64] | None, num_chunks: int, num_rows: i
     if int(ends[-1]) != num_rows or goes_on[-1] or bool((begins[1:] < begins[:-1]).any()):
         raise FormatError(f"repetition index counts {int(ends[-1])} rows, where the page has {num_rows}")
     return begins, ends
-
-
-def _list_chunks(rows: RowSelection, begins: Int64, ends: Int64) -> ChunkSelection:
-    starts, stops = row_ranges(rows)
-    first = np.searchsorted(begins, starts, side="right") - 1
-    last = np.searchsorted(ends, stops - 1, side="right")
-    size = ends.size + 1
-    open_ranges = np.cumsum(np.bincount(first, minlength=size) - np.bincount(last + 1, minlength=size))
-    chunks = np.flatnonzero(open_ranges[:-1])
-    groups = _groups(chunks)
-    heads = chunks[groups[:-1]]
-    mine = np.searchsorted(heads, first, side="right") - 1
-    before = begins[heads[mine]]
-    ranges = np.stack((mine, starts - before, stops - before))
-    return ChunkSelection(chunks, len(rows), groups, ranges)

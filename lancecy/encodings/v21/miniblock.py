@@ -111,7 +111,7 @@ def _read_whole(
     if spec.dictionary is not None:
         items = dictionary_of(spec, page, span.memory[at[2] : at[2] + sizes[2]], limits)
     if max_repetition(spec.layers):
-        return _lists(spec, span.memory, chunks, ChunkSelection(None, len(rows)), items, chain, limits)
+        return _lists(spec, None, span.memory, chunks, ChunkSelection(None, len(rows)), items, chain, limits)
     return _flat(spec, table.program, span.memory, Wanted.whole(chunks), items, chain, limits)
 
 
@@ -123,12 +123,12 @@ def _read_part(
     file: SourceFile,
     limits: Limits,
 ) -> Read[LeafPage]:
-    sizes = page.sizes.tolist()
-    at_once = sum(sizes) <= _SMALL_PAGE or _is_dense(rows, sizes[1], file)
     table: ChunkTable | None = None if page.memory is None else page.memory.find(page.number, "chunks")
     items = None if spec.dictionary is None else _cached_dictionary(page)
-    span = None
+    span, at_once = None, False
     if table is None or (items is None and spec.dictionary is not None):
+        sizes = page.sizes.tolist()
+        at_once = sum(sizes) <= _SMALL_PAGE or _is_dense(rows, sizes[1], file)
         which = np.arange(page.sizes.size)
         if not at_once:
             which = which[which != 1]
@@ -139,8 +139,8 @@ def _read_part(
         if page.memory is not None:
             page.memory.keep(page.number, "chunks", table, table.nbytes)
         items = None if spec.dictionary is None else dictionary_of(spec, page, parts[2], limits)
-    if max_repetition(spec.layers):
-        groups = select_chunks(page, rows, table)
+    if table.ends is not None:
+        groups = select_chunks(rows, table)
         chunks = table.chunks(groups.chunks)
     else:
         wanted = find(table.starts, table.offsets, rows)
@@ -150,8 +150,8 @@ def _read_part(
     else:
         (span,) = yield [Ranges(file, chunks[0] + page.positions[1], chunks[1])]
         chunks[0] = span.positions
-    if max_repetition(spec.layers):
-        return _lists(spec, span.memory, chunks, groups, items, chain, limits)
+    if table.ends is not None:
+        return _lists(spec, table.program, span.memory, chunks, groups, items, chain, limits)
     return _flat(spec, table.program, span.memory, wanted, items, chain, limits)
 
 
@@ -209,7 +209,12 @@ class ChunkHeaders:
 
     memory: Memory
     found: Int64
-    values: tuple[Buffers, ...]
+
+    @property
+    def values(self) -> tuple[Buffers, ...]:
+        """The value buffers, by number."""
+        found = self.found
+        return tuple(Buffers(self.memory, found[row], found[row + 1]) for row in range(5, found.shape[0], 2))
 
     @property
     def num_levels(self) -> Int64:
@@ -245,8 +250,7 @@ def headers(spec: MiniBlock, memory: Memory, positions: Int64, lengths: Int64) -
     has_levels = (spec.rep is not None, spec.definition is not None)
     shape = (*has_levels, spec.num_buffers, word_bytes(spec))
     kernels.chunk_headers(memory, positions, lengths, *shape, found)
-    values = [Buffers(memory, found[row], found[row + 1]) for row in range(5, 5 + 2 * spec.num_buffers, 2)]
-    return ChunkHeaders(memory, found, tuple(values))
+    return ChunkHeaders(memory, found)
 
 
 def _flat(
@@ -289,6 +293,7 @@ def _flat_values(
 
 def _lists(
     spec: MiniBlock,
+    program: Program | None,
     memory: Memory,
     chunks: Int64,
     wanted: ChunkSelection,
@@ -297,16 +302,35 @@ def _lists(
     limits: Limits,
 ) -> LeafPage:
     """Rows of a page of lists; ``chunks`` are (3, num_chunks), with positions in ``memory``."""
-    positions, lengths, counts = chunks
-    heads = headers(spec, memory, positions, lengths)
-    rep, definition, runs = _list_levels(spec, heads, counts, wanted, limits)
-    if has_no_values(chain[-1]):
-        return LeafPage(spec.layers, rep, definition, Structured(runs.num_rows, {}), wanted.num_rows)
-    values = decode(spec.values, Chunks(heads.values, counts, runs), limits)
+    only_levels = has_no_values(chain[-1])
+    rep, definition, values = _list_values(spec, program, memory, chunks, wanted, only_levels, limits)
     validity = None
-    if items is not None:
+    if items is not None and not only_levels:
         values, validity = look_up(values, items, chain[-1], spec.layers, definition, limits)
     return LeafPage(spec.layers, rep, definition, values, wanted.num_rows, validity)
+
+
+def _list_values(
+    spec: MiniBlock,
+    program: Program | None,
+    memory: Memory,
+    chunks: Int64,
+    wanted: ChunkSelection,
+    only_levels: bool,
+    limits: Limits,
+) -> tuple[Levels, Levels | None, Block]:
+    positions, lengths, counts = chunks
+    heads = headers(spec, memory, positions, lengths)
+    if program is not None and wanted.groups is not None and wanted.ranges is not None and not only_levels:
+        try:
+            found = program.lists(memory, heads.found, chunks, wanted.groups, wanted.ranges, limits)
+            return found.rep, found.definition, program.run(memory, found.wanted, limits)[1]
+        except FormatError:
+            pass  # Read codec by codec, so that the error says what is wrong.
+    rep, definition, runs = _list_levels(spec, heads, counts, wanted, limits)
+    if only_levels:
+        return rep, definition, Structured(runs.num_rows, {})
+    return rep, definition, decode(spec.values, Chunks(heads.values, counts, runs), limits)
 
 
 def flat_levels(

@@ -18,7 +18,7 @@ from lancecy.encodings.codecs import fsst
 from lancecy.encodings.codecs.fixed import room
 from lancecy.encodings.codecs.strings import bytes_of, check_overlap
 from lancecy.encodings.model.block import Block, FixedWidth, VariableWidth
-from lancecy.encodings.model.layouts import MiniBlock
+from lancecy.encodings.model.layouts import MiniBlock, all_visible_max, max_repetition
 from lancecy.encodings.model.spec import InlinePacked, PackedBlocks, Plain, Spec, SymbolCoded, Variable
 from lancecy.errors import TruncatedError
 from lancecy.limits import Limits
@@ -91,6 +91,22 @@ def find(starts: Int64, offsets: Int64, rows: RowSelection) -> Wanted:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ListLevels:
+    """Levels of rows of lists, and their value slots.
+
+    Attributes
+    ----------
+    rep, definition : (num_levels,) uint16
+        ``definition`` is None if nothing is null or empty.
+    wanted : Wanted
+    """
+
+    rep: Levels
+    definition: Levels | None
+    wanted: Wanted
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Program:
     """How to decode the chunks of a page.
 
@@ -99,18 +115,58 @@ class Program:
     numbers : (13,) int64
         As ``kernels.read_chunks`` wants them.
     has_levels : bool
-    is_text : bool
+    kind : int
+        How values are coded, as in ``numbers``.
     bits : int
         Of a value, or of an offset of strings.
     symbols : Symbols or None
         With which strings are coded.
+    levels : (10,) int64 or None
+        As ``kernels.read_lists`` wants them, for a page of lists.
     """
 
     numbers: Int64
     has_levels: bool
-    is_text: bool
+    kind: int
     bits: int
     symbols: fsst.Symbols | None
+    levels: Int64 | None = None
+
+    def lists(
+        self, memory: Memory, found: Int64, chunks: Int64, groups: Int64, ranges: Int64, limits: Limits
+    ) -> ListLevels:
+        """Levels and value slots of ranges of rows.
+
+        Parameters
+        ----------
+        memory : (nbytes,) uint8
+        found : (5 or more, num_chunks) int64
+            Headers of the chunks.
+        chunks : (3, num_chunks) int64
+            As in :class:`Wanted`.
+        groups, ranges : as ``kernels.find_lists`` gives them
+
+        Raises
+        ------
+        FormatError, LimitError
+            Chunks are damaged, or have more levels than ``limits`` allow.
+        """
+        if self.levels is None:
+            raise TypeError("a page without lists has no levels of lists")
+        counts = chunks[2]
+        total = int(found[0].sum())
+        limits.check("page_bytes", 2 * total, "bytes of the levels of a page")
+        rep = np.empty(total, np.uint16)
+        definition = np.empty(total, np.uint16) if self.levels[4] else None
+        runs = np.empty((3, ranges.shape[1] + counts.size), np.int64)
+        size, num_runs = kernels.read_lists(
+            memory, found, counts, groups, ranges, self.levels, rep, definition, runs
+        )
+        if definition is not None:
+            # Nothing may be null or empty: lancecy writes structs around lists as nullable.
+            definition = definition[:size] if definition[:size].any() else None
+        wanted = Wanted(chunks, counts.size, runs, num_runs, int(runs[2, :num_runs].sum()))
+        return ListLevels(rep[:size], definition, wanted)
 
     def run(self, memory: Memory, wanted: Wanted, limits: Limits) -> tuple[Levels | None, Block]:
         """Definition levels, if there are any, and values of the wanted rows.
@@ -127,25 +183,27 @@ class Program:
         FormatError, LimitError
             Chunks are damaged, or the values take more than ``limits`` allow.
         """
-        stored = int(wanted.chunks[1, : wanted.num_chunks].sum())
-        self._check_room(wanted, stored)
+        stored = self._check_room(wanted)
         levels = np.empty(wanted.num_rows, np.uint16) if self.has_levels else None
         tables = (wanted.chunks, wanted.num_chunks, wanted.runs, wanted.num_runs, self.numbers)
-        if self.is_text:
+        if self.kind == _TEXT:
             return levels, self._text(memory, wanted, tables, levels, stored)
         buffer, out = room(wanted.num_rows, self.bits, limits)
         kernels.read_chunks(memory, *tables, levels, out, None)
         return levels, FixedWidth(wanted.num_rows, self.bits, buffer)
 
-    def _check_room(self, wanted: Wanted, stored: int) -> None:
-        """Refuse more values than so many stored bytes, in so many chunks, can be."""
-        kind = self.numbers[9]
-        if kind == _INLINE:
-            is_too_many = wanted.num_rows > _INLINE_VALUES * wanted.num_chunks
+    def _check_room(self, wanted: Wanted) -> int:
+        """The stored bytes of the chunks, or 0 if they do not matter; refuse more values than chunks can hold."""
+        if self.kind == _BLOCKS:
+            return 0
+        if self.kind == _INLINE:
+            stored, most = 0, _INLINE_VALUES * wanted.num_chunks
         else:
-            is_too_many = kind != _BLOCKS and wanted.num_rows > stored // (self.bits >> 3)
-        if is_too_many:
-            raise TruncatedError(f"{stored} bytes in {wanted.num_chunks} chunks for {wanted.num_rows} values")
+            stored = int(wanted.chunks[1, : wanted.num_chunks].sum())
+            most = stored // (self.bits >> 3)
+        if wanted.num_rows > most:
+            raise TruncatedError(f"{wanted.num_chunks} chunks cannot hold {wanted.num_rows} values")
+        return stored
 
     def _text(
         self,
@@ -167,22 +225,27 @@ class Program:
 
 
 def program_of(spec: MiniBlock) -> Program | None:
-    """The program of a page without lists; None if a kernel has no code for one of its parts."""
-    levels = _codec(spec.definition)
+    """The program of a page; None if a kernel has no code for one of its parts."""
+    rep, definition = _codec(spec.rep), _codec(spec.definition)
     values, symbols = spec.values, None
     if isinstance(values, SymbolCoded):
         symbols, values = fsst.parse_symbols(values.table), values.values
     codec = _codec(values)
-    if levels is None or codec is None or spec.rep is not None or not 0 < codec[0] <= _TEXT:
+    if rep is None or definition is None or codec is None or codec[0] == 0:
         return None
-    if levels[0] and levels[1] != 16:
+    if any(kind == _TEXT or (kind and bits != 16) for kind, bits, _, _ in (rep, definition)):
         return None
     if isinstance(spec.values, SymbolCoded) and codec[0] != _TEXT:
         return None
-    buffer = getattr(values, "buffer", 0)
-    shape = (4 if spec.is_large else 2, 0, spec.definition is not None, spec.num_buffers, buffer)
-    numbers = np.array([*shape, *levels, *codec], np.int64)
-    return Program(numbers, levels[0] != 0, codec[0] == _TEXT, codec[1], symbols)
+    depth, levels = max_repetition(spec.layers), None
+    if (depth > 0) != (rep[0] > 0):
+        return None
+    if depth:
+        levels = np.array([*rep, *definition, depth, all_visible_max(spec.layers)], np.int64)
+    shape = (4 if spec.is_large else 2, depth > 0, definition[0] > 0, spec.num_buffers)
+    mine = (0, 0, 0, 0) if depth else definition
+    numbers = np.array([*shape, getattr(values, "buffer", 0), *mine, *codec], np.int64)
+    return Program(numbers, mine[0] != 0, codec[0], codec[1], symbols, levels)
 
 
 def _codec(spec: Spec | None) -> tuple[int, int, int, int] | None:
