@@ -14,6 +14,7 @@
 ``arrow``             bfloat16 and images as Arrow arrays
 ``torch``             the table as tensors (``torch.LanceDataset``); ``sampler``: which rows, in which order
 ``col``, ``lit``      build filters in Python: ``col("a") > 5``
+``namespace``         tables by name in a directory (``namespace.DirectoryNamespace``)
 ``SqlManifestStore``  commits through a database; ``ManifestKeyValue`` and ``ManifestItem``: through your own store
 ``Limits``            upper bounds for what files may claim
 ``LanceError``        base of every exception; the others are in ``lancecy.errors``
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from lancecy import errors as errors
     from lancecy import expr as expr
     from lancecy import interop as interop
+    from lancecy import namespace as namespace
     from lancecy import optimize as optimize
     from lancecy import sampler as sampler
     from lancecy import spark as spark
@@ -115,6 +117,7 @@ _OTHERS = (
     "errors",
     "expr",
     "interop",
+    "namespace",
     "optimize",
     "sampler",
     "spark",

@@ -93,6 +93,7 @@ def commit_from(
         detached=options.detached,
         limits=location.limits,
         timeout_ns=None if options.timeout is None else options.timeout // timedelta(microseconds=1) * 1000,
+        next_only=options.next_only,
     )
     store = with_durability(location.open(session), options.durable)
     committed = commit_to(store, transaction, origin, session, location, policy)

@@ -171,6 +171,10 @@ class CommitRequest:
         After this no new attempt is made.
     written_ns : int or None
         When the writing of the new files began; see ``table.commit.options.Policy``.
+    check_files : bool
+        Whether to check that new data files are there.
+    next_only : bool
+        Whether any version after the one that was read is a conflict.
 
     Raises
     ------
@@ -191,6 +195,8 @@ class CommitRequest:
     uuid: str | None = None
     timeout: timedelta | None = None
     written_ns: int | None = None
+    check_files: bool = True
+    next_only: bool = False
 
     def __post_init__(self) -> None:
         if self.uuid is not None:

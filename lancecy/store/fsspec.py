@@ -13,7 +13,7 @@ import os
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, BinaryIO, NoReturn, TypeVar, cast
 
@@ -206,6 +206,31 @@ class FsspecStore:
     def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
         folder = check_prefix(prefix)
         return self._list(folder, start_after or "")
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """The names directly in a folder; see ``folders.ListsNames``."""
+        folder = check_prefix(prefix)
+        built = self._open()
+        root = built.root.lstrip("/")
+        try:
+            found = self._call("list", folder, parts.entries)
+        except LookupError:
+            if self._protocol in parts.BUCKETS:
+                raise  # a missing folder gives an empty answer, so the bucket is missing
+            return
+        inside = f"{folder}/" if folder else ""
+        kinds = {_relative(name, root): kind for name, kind in found.items()}
+        for path, kind in sorted(kinds.items()):
+            name = path.removeprefix(inside)
+            if path.startswith(inside) and name and "/" not in name:
+                yield f"{name}/" if kind == "directory" else name
+
+    def remove_empty_folder(self, path: str) -> None:
+        """Remove a folder without objects, which file systems keep and object stores do not have."""
+        check_path(path)
+        if self._protocol not in parts.BUCKETS:
+            with suppress(LookupError):
+                self._call("delete", path, lambda fs, full: fs.rm(full, recursive=True))
 
     # Writing
 

@@ -29,6 +29,7 @@ __all__ = [
     "can_create",
     "copy",
     "create",
+    "entries",
     "error_code",
     "find",
     "lists_pages",
@@ -207,6 +208,30 @@ def find(fs: Any, full: str) -> Mapping[str, Mapping[str, Any]]:
         except Exception:  # noqa: BLE001, S110 - a login may be allowed to list and not to ask this
             pass
     return {}
+
+
+def entries(fs: Any, full: str) -> Mapping[str, str]:
+    """The types, such as "directory", of what is directly in a folder, by full names; nothing in a bucket if it is missing.
+
+    Raises
+    ------
+    FileNotFoundError
+        As for :func:`find`.
+    """
+    fs.invalidate_cache(full)
+    try:
+        found = fs.ls(full, detail=True)
+    except FileNotFoundError:
+        # An object store has no folders; this raises again if the bucket is missing.
+        if protocol_of(fs) not in BUCKETS or find(fs, full):
+            raise
+        return {}
+    bare = full.strip("/")
+    return {
+        info["name"].rstrip("/"): info["type"]
+        for info in found
+        if info["name"].strip("/") != bare or info["type"] != "file"
+    }
 
 
 def copy(fs: Any, source: str, target: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from copy import copy
@@ -19,6 +20,7 @@ from typing import BinaryIO, NoReturn, cast
 
 import numpy as np
 
+from lancecy.errors import StoreError
 from lancecy.store import local_files as files
 from lancecy.store.base import Memory, ObjectMeta, PutMode, Store, StoreTraits
 from lancecy.store.credentials import Options
@@ -162,6 +164,39 @@ class LocalStore:
     def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
         folder = check_prefix(prefix)
         return self._list(folder, start_after or "")
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """The names directly in a folder; see ``folders.ListsNames``."""
+        folder = check_prefix(prefix)
+        try:
+            with (
+                files.open_folder(self._base, folder, self._follow, create=False) as descriptor,
+                os.scandir(descriptor) as entries,
+            ):
+                links = [entry for entry in entries if self._follow or not entry.is_symlink()]
+                yield from sorted(f"{entry.name}/" if entry.is_dir() else entry.name for entry in links)
+        except FileNotFoundError:
+            return
+        except NotADirectoryError:
+            if not folder:
+                raise StoreError(f"{self.uri} is a file, not a folder", store=self.uri) from None
+        except OSError as error:
+            self._fail(error, "list", folder)
+
+    def remove_folder(self, path: str) -> None:
+        """Remove a folder with everything in it; see ``folders.RemovesFolders``."""
+        check_path(path)
+        name, hidden = _name(path), f"{os.urandom(4).hex()}_removed"
+        try:
+            with files.open_folder(self._base, path.rpartition("/")[0], False, create=False) as parent:
+                files.check_folder(parent, name, path)
+                # Readers and writers see the whole folder or none of it.
+                os.rename(name, hidden, src_dir_fd=parent, dst_dir_fd=parent)
+                shutil.rmtree(hidden, dir_fd=parent)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            self._fail(error, "delete", path)
 
     # Writing
 

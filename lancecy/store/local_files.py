@@ -27,6 +27,7 @@ __all__ = [
     "AT_ONCE",
     "Entry",
     "Preallocation",
+    "check_folder",
     "open_folder",
     "open_regular",
     "publish",
@@ -202,6 +203,23 @@ def _is_link(folder: int, name: str) -> bool:
         return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
     except FileNotFoundError:
         return False
+
+
+def check_folder(parent: int, name: str, path: str) -> None:
+    """Refuse a name that is no folder.
+
+    Raises
+    ------
+    PathPolicyError
+        It is a symbolic link.
+    OSError
+        It is missing, or a file.
+    """
+    mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
+    if stat.S_ISLNK(mode):
+        raise PathPolicyError(f"path {path!r} is a symbolic link", path=path)
+    if not stat.S_ISDIR(mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
 
 
 @contextmanager

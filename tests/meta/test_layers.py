@@ -15,12 +15,12 @@ from tests.meta.tree import ROOT, imports_of, is_within, module_name, package_mo
 ROWS = [
     "__main__",
     "spark | dask | torch | cli",
-    "sampler",
+    "sampler | namespace",
     "api | optimize",
     "changes",
     "write",
     "inspection | blobs | interop",
-    "scanning | namespace",
+    "scanning",
     "index",
     "file | table | expr",
     "encodings",
@@ -93,6 +93,13 @@ HOMES: dict[str, tuple[str, ...]] = {
     "obstore": ("lancecy.store.direct",),
     "sqlglot": ("lancecy.expr.parsing.sql", "lancecy.expr.parsing.sql_dialect"),
     "pyroaring": ("lancecy.index.write.row_sets", "lancecy.table.rows.roaring"),
+    "lance_namespace": (
+        "lancecy.namespace",
+        "lancecy.api.named_tables",
+        "lancecy.cli",
+        "lancecy.spark.options",
+        "lancecy.spark.views",
+    ),
     "click": ("lancecy.cli",),
     "rich": ("lancecy.cli",),
 }

@@ -143,6 +143,7 @@ class _Commit:
             mine = yield from self._catch_up()
             if mine is not None:
                 return self._found(mine, attempt - 1)
+            self._check_is_next()
             version = self.seen + 1
             data = yield from self._prepared(version)
             self.doubt = version
@@ -163,6 +164,14 @@ class _Commit:
             f"{attempt} other writers committed first: version {self.seen} is the newest this one saw; "
             "nothing was committed, try again"
         )
+
+    def _check_is_next(self) -> None:
+        """Refuse a change that may only follow the version it was made from, if there are later ones."""
+        if self.policy.next_only and self.origin is not None and self.seen != self.origin.version:
+            raise RetryableConflictError(
+                f"version {self.seen} was committed since version {self.origin.version} was read: "
+                "open it and repeat the change"
+            )
 
     def _end(self) -> Steps[int | None]:
         """When no new attempt is made; None without a limit."""

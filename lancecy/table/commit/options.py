@@ -36,6 +36,8 @@ class Policy:
     limits : Limits
     timeout_ns : int or None
         After this no new attempt is made.
+    next_only : bool
+        Whether any later version is a conflict: the change depends on all rows of the version it was made from.
     """
 
     attempts: int = 20
@@ -47,6 +49,7 @@ class Policy:
     detached: bool = False
     limits: Limits = DEFAULT_LIMITS
     timeout_ns: int | None = None
+    next_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)

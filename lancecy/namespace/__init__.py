@@ -1,0 +1,43 @@
+"""Namespaces: tables by name below a directory, and the operations on them.
+
+==========================  ================================================================
+``DirectoryNamespace``      the namespace of a directory (``directory``)
+``Migration``               what a migration from V1 to V2 did (``migration``)
+==========================  ================================================================
+
+* ``names``, ``entries``: names and ids; the rows of ``__manifest``. ``catalog``: the table, and the loop of its changes.
+* ``folders``: directories of tables and their markers. ``properties``: the configuration.
+* ``base``: where an object is; ``namespaces``, ``tables``, ``creation``, ``removal``, ``migration``: the operations.
+* ``pages``, ``schemas``, ``failures``: parts of answers; errors with codes.
+
+Importing this package registers the name "lancecy" for ``lance_namespace.connect``. The package ``lance-namespace`` is
+needed: ``pip install 'lancecy[namespace]'``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lancecy.lazy_attributes import lazy_attributes
+
+if TYPE_CHECKING:
+    from lancecy.namespace.directory import DirectoryNamespace as DirectoryNamespace
+    from lancecy.namespace.migration import Migration as Migration
+
+_HOMES = {
+    "lancecy.namespace.directory": "DirectoryNamespace",
+    "lancecy.namespace.migration": "Migration",
+}
+
+__getattr__, __dir__, __all__ = lazy_attributes(__name__, _HOMES)
+
+
+def _register() -> None:
+    try:
+        import lance_namespace
+    except ImportError:
+        return
+    lance_namespace.register_namespace_impl("lancecy", f"{__name__}.DirectoryNamespace")
+
+
+_register()

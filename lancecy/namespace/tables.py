@@ -1,0 +1,213 @@
+"""Operations on tables as objects of a namespace: list, describe, drop, deregister."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from lance_namespace import (
+    DeregisterTableRequest,
+    DeregisterTableResponse,
+    DescribeTableRequest,
+    DescribeTableResponse,
+    DropTableRequest,
+    DropTableResponse,
+    ListTablesRequest,
+    ListTablesResponse,
+    TableExistsRequest,
+    TableExistsResponse,
+    TableNotFoundError,
+)
+
+from lancecy.api.datasets import Dataset, dataset
+from lancecy.errors import DatasetNotFoundError, printable
+from lancecy.namespace.base import Found
+from lancecy.namespace.catalog import View
+from lancecy.namespace.creation import Creations
+from lancecy.namespace.entries import TABLE
+from lancecy.namespace.failures import with_codes
+from lancecy.namespace.folders import DEREGISTERED
+from lancecy.namespace.names import directory_of, object_id, path_of
+from lancecy.namespace.pages import Page, asked, page_of
+from lancecy.namespace.schemas import counts, json_schema
+from lancecy.table.refs.reference import Reference
+
+__all__ = ["Tables"]
+
+
+class Tables(Creations):
+    """The methods that find and remove tables.
+
+    What does not exist, such as the table, raises the error that ``lance_namespace`` has for it.
+    """
+
+    @with_codes
+    def list_tables(self, request: ListTablesRequest) -> ListTablesResponse:
+        """List the names of the tables directly in a namespace.
+
+        In the root, those of ``__manifest`` and those that directories show, each once.
+        """
+        names, view = path_of(request.id, kind="namespace"), self._view()
+        self._check_namespace(names, view)
+        page = self._tables_in(names, view, request)
+        return ListTablesResponse(tables=page.names, page_token=page.token)
+
+    def _tables_in(self, names: tuple[str, ...], view: View, request: Any) -> Page:
+        # Names without data are left out after a page was read, so that a page may need more of them.
+        hides = request.include_declared is False
+        most = None if hides else asked(request.limit)
+        found: Iterable[str] = view.names(object_id(names), TABLE, request.page_token, most)
+        if not names:
+            found = self._with_shown(found, view)
+        keeps = (lambda some: self._with_data(names, some, view)) if hides else None
+        return page_of(found, request.page_token, request.limit, keeps)
+
+    def _with_shown(self, registered: Iterable[str], view: View) -> list[str]:
+        """The names of tables in the root: registered ones, and those of directories that no table is in."""
+        if not self._properties.dir_listing_enabled:
+            return list(registered)
+        shown = self._directories.tables()
+        used = view.locations() if shown else {}
+        return sorted({*registered, *(name for name in shown if directory_of(name) not in used)})
+
+    def _with_data(self, names: tuple[str, ...], tables: list[str], view: View) -> list[str]:
+        """Those of some tables that have a version."""
+
+        def has_data(name: str) -> bool:
+            found = self._found((*names, name), view)
+            return found is not None and self._directories.has_versions(found.directory)
+
+        kept = self._session.map(has_data, tables, blocking=True)
+        return [name for name, keeps in zip(tables, kept, strict=True) if keeps]
+
+    @with_codes
+    def list_all_tables(self, request: ListTablesRequest) -> ListTablesResponse:
+        """List the tables of all namespaces, as names joined by ``$``."""
+        view = self._view()
+        registered = [entry.object_id for entry in view.tables()]
+        found = self._with_shown(registered, view)
+        hides = request.include_declared is False
+        keeps = (lambda some: self._all_with_data(some, view)) if hides else None
+        page = page_of(found, request.page_token, request.limit, keeps)
+        return ListTablesResponse(tables=page.names, page_token=page.token)
+
+    def _all_with_data(self, ids: list[str], view: View) -> list[str]:
+        return [one for one in ids if self._with_data(tuple(one.split("$")[:-1]), [one.split("$")[-1]], view)]
+
+    @with_codes
+    def table_exists(self, request: TableExistsRequest) -> TableExistsResponse:
+        """Raise an error unless there is a table.
+
+        Raises
+        ------
+        TableNotFoundError
+        """
+        self._table(path_of(request.id, kind="table"))
+        return TableExistsResponse()
+
+    @with_codes
+    def describe_table(self, request: DescribeTableRequest) -> DescribeTableResponse:
+        """The location and properties of a table; with ``load_detailed_metadata`` also its version and schema.
+
+        Raises
+        ------
+        TableNotFoundError
+        """
+        names = path_of(request.id, kind="table")
+        found = self._table(names)
+        uri = self._uri_of(found.directory)
+        answer: dict[str, Any] = {
+            "table": names[-1],
+            "namespace": list(names[:-1]),
+            "location": uri,
+            "table_uri": uri,
+            "properties": dict(found.properties) or None,
+            "storage_options": self._vended(),
+            "managed_versioning": True if self._properties.table_version_tracking_enabled else None,
+        }
+        detailed = bool(request.load_detailed_metadata)
+        if detailed or request.check_declared:
+            answer["is_only_declared"] = self._directories.is_only_declared(found.directory)
+        if detailed and not answer["is_only_declared"]:
+            answer |= _details(self._opened(found, request))
+        return DescribeTableResponse(**answer)
+
+    def _opened(self, found: Found, request: Any) -> Dataset:
+        """The dataset of a table, at the version, tag or branch of a request."""
+        try:
+            return dataset(
+                self._uri_of(found.directory),
+                reference_of(request),
+                storage_options=self.storage_options or None,
+                session=self._session,
+            )
+        except DatasetNotFoundError as error:
+            raise TableNotFoundError(
+                f"table {printable('.'.join(found.names))!r} has no data yet: {error}"
+            ) from error
+
+    @with_codes
+    def drop_table(self, request: DropTableRequest) -> DropTableResponse:
+        """Remove a table and its files.
+
+        Raises
+        ------
+        TableNotFoundError
+        """
+        names = path_of(request.id, kind="table")
+        found = self._table_to_drop(names)
+        if found.is_registered:
+            found = self._removed_row(names, with_files=True)
+        self._directories.remove(found.directory)
+        if self._properties.manifest_enabled and not found.is_registered:
+            # Its creator may have registered it meanwhile.
+            self._forget_if_gone(names, found.directory)
+        return DropTableResponse(
+            id=list(names),
+            location=self._uri_of(found.directory),
+            properties=dict(found.properties) or None,
+        )
+
+    def _table_to_drop(self, names: tuple[str, ...]) -> Found:
+        """A table; without ``__manifest`` also one that is deregistered."""
+        if not self._properties.manifest_enabled and len(names) == 1:
+            directory = directory_of(names[0])
+            if DEREGISTERED in self._directories.contents(directory):
+                return Found(names, directory)
+        return self._table(names)
+
+    @with_codes
+    def deregister_table(self, request: DeregisterTableRequest) -> DeregisterTableResponse:
+        """Remove a table from the namespace, and keep its files.
+
+        Raises
+        ------
+        TableNotFoundError
+        """
+        names = path_of(request.id, kind="table")
+        found = self._table(names)
+        if found.is_registered:
+            found = self._removed_row(names, with_files=False)
+        elif not self._directories.mark(found.directory, DEREGISTERED):
+            raise TableNotFoundError(f"table {printable(names[0])!r} was deregistered by another process")
+        return DeregisterTableResponse(
+            id=list(names),
+            location=self._uri_of(found.directory),
+            properties=dict(found.properties) or None,
+        )
+
+
+def reference_of(request: Any) -> Reference:
+    """The version that a request names: by number, tag, or branch; None for the newest."""
+    tag, branch = getattr(request, "tag", None), getattr(request, "branch", None)
+    version = getattr(request, "version", None)
+    if tag is not None:
+        return str(tag)
+    if branch is not None:
+        return str(branch), version
+    return version
+
+
+def _details(ds: Dataset) -> dict[str, Any]:
+    """What a description has beside the place: version, schema and counts as texts."""
+    return {"version": ds.version, "var_schema": json_schema(ds.schema), "metadata": counts(ds)}

@@ -1,0 +1,157 @@
+"""V1: a table is a directory ``<name>.lance`` of the root."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import lance_namespace as ln
+import pytest
+
+import lancecy
+from lancecy.errors import StoreError
+from lancecy.namespace import DirectoryNamespace
+from tests.helpers.namespaces import create, declare, deregister, describe, drop, exists, make, ours, tables
+
+
+def v1(root: Path | str, **properties: str) -> DirectoryNamespace:
+    found: DirectoryNamespace = ours(root, manifest_enabled="false", **properties)
+    return found
+
+
+def test_tables_are_directories_with_an_entry(tmp_path: Path) -> None:
+    lancecy.write_dataset({"a": [1]}, tmp_path / "one.lance")
+    (tmp_path / "empty.lance").mkdir()
+    (tmp_path / "file.lance").write_text("x")
+    (tmp_path / "other").mkdir()
+    ns = v1(tmp_path)
+    assert tables(ns) == ["empty", "file", "one"]
+    assert [exists(ns, name) for name in ("one", "empty", "file", "other")] == [True, False, False, False]
+    assert describe(ns, "one").location == str(tmp_path / "one.lance")
+    assert not (tmp_path / "__manifest").exists()
+
+
+def test_root_is_a_uri_or_an_absolute_or_relative_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lancecy.write_dataset({"a": [1]}, tmp_path / "dir" / "t.lance")
+    monkeypatch.chdir(tmp_path)
+    for root in (
+        "dir",
+        "./dir/",
+        str(tmp_path / "dir"),
+        (tmp_path / "dir").as_uri(),
+        "file://" + str(tmp_path / "dir"),
+    ):
+        ns = v1(root)
+        monkeypatch.chdir("/")  # a relative root is that of the moment it was given
+        assert (tables(ns), ns.root) == (["t"], str(tmp_path / "dir"))
+        monkeypatch.chdir(tmp_path)
+
+
+def test_missing_root_has_no_tables_and_nothing_is_made(tmp_path: Path) -> None:
+    ns = v1(tmp_path / "none")
+    assert tables(ns) == []
+    assert not exists(ns, "t")
+    assert not (tmp_path / "none").exists()
+
+
+def test_tables_are_created_declared_deregistered_and_dropped(tmp_path: Path) -> None:
+    ns = v1(tmp_path)
+    answer = create(ns, "t", {"a": [1, 2]})
+    assert (answer.version, answer.location) == (1, str(tmp_path / "t.lance"))
+    with pytest.raises(ln.TableAlreadyExistsError):
+        create(ns, "t")
+    declare(ns, "later")
+    assert (tmp_path / "later.lance" / ".lance-reserved").read_bytes() == b"reserved"
+    with pytest.raises(ln.TableAlreadyExistsError):
+        declare(ns, "later")
+    assert describe(ns, "later", check_declared=True).is_only_declared
+    assert tables(ns, include_declared=False) == ["t"]
+    lancecy.write_dataset({"a": [1]}, tmp_path / "later.lance")
+    assert not describe(ns, "later", check_declared=True).is_only_declared
+    deregister(ns, "t")
+    assert tables(ns) == ["later"]
+    assert not exists(ns, "t")
+    with pytest.raises(ln.TableNotFoundError):
+        deregister(ns, "t")
+    with pytest.raises(ln.TableAlreadyExistsError, match="deregistered"):
+        create(ns, "t")
+    assert lancecy.dataset(tmp_path / "t.lance").count_rows() == 2
+    drop(ns, "t")
+    drop(ns, "later")
+    assert os.listdir(tmp_path) == []
+    with pytest.raises(ln.TableNotFoundError):
+        drop(ns, "t")
+
+
+def test_v1_has_no_namespaces(tmp_path: Path) -> None:
+    ns = v1(tmp_path)
+    for call in (
+        lambda: make(ns, "a"),
+        lambda: create(ns, "a.t"),
+        lambda: create(ns, "t", properties={"k": "v"}),
+        lambda: exists(ns, "a.t"),
+    ):
+        with pytest.raises(ln.UnsupportedOperationError, match="manifest_enabled"):
+            call()
+
+
+def test_listing_goes_on_after_a_page(tmp_path: Path) -> None:
+    for name in "abcde":
+        lancecy.write_dataset({"a": [1]}, tmp_path / f"{name}.lance")
+    ns, token, pages = v1(tmp_path), None, []
+    while True:
+        answer = ns.list_tables(ln.ListTablesRequest(id=[], limit=2, page_token=token))
+        pages.append(answer.tables)
+        token = answer.page_token
+        if token is None:
+            break
+    assert pages == [["a", "b"], ["c", "d"], ["e"]]
+    assert tables(ns, limit=0) == []
+    assert tables(ns, limit=-1) == list("abcde")
+    assert tables(ns, page_token="bb") == ["c", "d", "e"]
+
+
+def test_storage_options_have_no_prefix_and_are_shown_only_when_asked(tmp_path: Path) -> None:
+    plain = ours(tmp_path, **{"storage.region": "us-west-2"})
+    assert plain.storage_options == {"region": "us-west-2"}
+
+
+def test_memory_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    ns = ours("memory://namespace-test/root", vend_input_storage_options="true")
+    create(ns, "t", {"a": [1, 2]})
+    make(ns, "n")
+    create(ns, "n.t")
+    assert (tables(ns), tables(ns, "n")) == (["t"], ["t"])
+    assert lancecy.dataset(describe(ns, "t").location).count_rows() == 2
+    drop(ns, "t")
+    drop(ns, "n.t")
+    assert (tables(ns), tables(ns, "n")) == ([], [])
+
+
+def test_root_that_is_a_file_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("kept")
+    ns = v1(tmp_path / "file")
+    with pytest.raises(ln.LanceNamespaceError, match="is a file") as caught:
+        tables(ns)
+    assert isinstance(caught.value.__cause__, StoreError)
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        ({}, "needs the property root"),
+        ({"root": "/x", "manifest_enable": "true"}, "did you mean 'manifest_enabled'"),
+        ({"root": "/x", "manifest_enabled": "maybe"}, "is true or false"),
+        ({"root": "/x", "commit_retries": "-1"}, "whole number"),
+        ({"root": "file://host/x"}, "is no directory"),
+        ({"root": "/x", "credential_vendor.enabled": "true"}, "not supported"),
+    ],
+)
+def test_properties_are_checked(properties: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ln.connect("lancecy", properties)
+    with pytest.raises(ln.InvalidInputError, match=message):
+        DirectoryNamespace(None, **properties)
