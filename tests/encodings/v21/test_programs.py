@@ -84,8 +84,13 @@ def test_a_page_without_lists_is_decoded_by_one_kernel(monkeypatch: pytest.Monke
 
     calls: list[object] = []
     original = kernels.read_chunks
+
+    def counted(*given: Any) -> object:
+        calls.append(given)
+        return original(*given)
+
     monkeypatch.setattr(kernels, "chunk_headers", refused)
-    monkeypatch.setattr(kernels, "read_chunks", lambda *given: (calls.append(given), original(*given))[1])
+    monkeypatch.setattr(kernels, "read_chunks", counted)
     assert rows_of(nullable_page(), INT64, rows=[0, 1, 5]) == [1, None, 6]
     assert len(calls) == 1
 
