@@ -251,9 +251,18 @@ class ScanContext:
         return self.files(fragment.id).live_rows
 
     def row_starts(self) -> NDArray[np.int64]:
-        """(num_fragments + 1,) int64: number of the first live row of each fragment."""
-        counts = [self.live_rows(f) for f in self.fragments]
-        return np.concatenate(([0], np.cumsum(np.array(counts, np.int64)))).astype(np.int64)
+        """(num_fragments + 1,) int64, read-only: number of the first live row of each fragment."""
+        return self._row_starts
+
+    @cached_property
+    def _row_starts(self) -> NDArray[np.int64]:
+        # Every take asks for this, and there may be many fragments.
+        known = [f.physical_rows if f.deletion_file is None else None for f in self.fragments]
+        counts = [self.live_rows(f) if n is None else n for f, n in zip(self.fragments, known, strict=True)]
+        starts = np.zeros(len(counts) + 1, np.int64)
+        np.cumsum(np.array(counts, np.int64), out=starts[1:])
+        starts.flags.writeable = False
+        return starts
 
     @cached_property
     def _first_rows(self) -> dict[int, int]:

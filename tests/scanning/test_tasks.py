@@ -149,7 +149,7 @@ def test_tasks_of_one_process_share_its_threads(stores: BusyStores) -> None:
     for worker in workers:
         worker.join()
     assert [table.num_rows for table in found] == [len(ALIVE)] * 8
-    # The process has 48 threads that wait for 192 units. A unit makes its requests one by one here.
+    # The 192 units of eight tasks wait for their requests on the session's 48 threads.
     assert stores.most_requests <= 48
 
 

@@ -208,25 +208,32 @@ def asked(built: Any) -> list[list[tuple[int, int]]]:
 
 @pytest.mark.parametrize("is_mapped", [True, False])
 def test_whole_page_is_one_round_and_a_part_reads_its_chunks_only(is_mapped: bool) -> None:
-    built = column_of(wide_page(20), is_mapped=is_mapped)
-    assert rows_of(built, INT64) == list(range(10_240))
+    built = column_of(wide_page(100), is_mapped=is_mapped)
+    assert rows_of(built, INT64) == list(range(51_200))
     assert len(asked(built)) == 1
-    built = column_of(wide_page(20), is_mapped=is_mapped)
-    wanted = [5, 511, 512, 1024 + 3, 5120]
+    built = column_of(wide_page(100), is_mapped=is_mapped)
+    wanted = [5, 511, 512, 1024 + 3, 512 * 60]
     assert rows_of(built, INT64, rows=wanted) == wanted
     first, second = asked(built)
-    size = 4096 + 8
-    assert first == [(0, 40)]
-    # Chunks 0 to 2 are adjacent, chunk 10 is alone; the store merges adjacent ranges.
-    assert second == [(64 + k * size, size) for k in (0, 1, 2, 10)]
+    start, size = int(built.column.positions[1] - built.column.positions[0]), 4096 + 8
+    assert first == [(0, 200)]
+    # Chunks 0 to 2 are adjacent, chunk 60 is alone; the store merges adjacent ranges.
+    assert second == [(start + k * size, size) for k in (0, 1, 2, 60)]
+
+
+def test_rows_that_lie_densely_in_a_page_are_one_round() -> None:
+    built = column_of(wide_page(100))
+    wanted = list(range(0, 51_200, 5_000))
+    assert rows_of(built, INT64, rows=wanted) == wanted
+    assert len(asked(built)) == 1
 
 
 def test_rows_over_several_pages_ask_once_for_all_of_them() -> None:
-    built = column_of(wide_page(20), wide_page(30), wide_page(20))
-    wanted = [1, 10_239, 10_240, 25_599]
-    assert rows_of(built, INT64, rows=wanted) == [1, 10_239, 0, 15_359]
+    built = column_of(wide_page(60), wide_page(90), wide_page(60))
+    wanted = [1, 30_719, 30_720, 76_799]
+    assert rows_of(built, INT64, rows=wanted) == [1, 30_719, 0, 46_079]
     assert len(built.files.rounds) == 2
-    assert rows_of(built, INT64) == [*range(10_240), *range(15_360), *range(10_240)]
+    assert rows_of(built, INT64) == [*range(30_720), *range(46_080), *range(30_720)]
 
 
 def list_page() -> tuple[BuiltPage, list[Any]]:
