@@ -1,12 +1,15 @@
 """Compares lancecy and pylance on an object store: the same work through one proxy, which counts and delays requests.
 
-usage: python bench/compare_remote.py [--rows 1000000] [--fragments 10] [--many 10000] [--delay 0,20] [--works scan,take] [--warm] [--markdown]
+usage: python bench/compare_remote.py [--rows 1000000] [--fragments 10] [--many 10000] [--long 4] [--delay 0,20] [--works scan,take] [--warm]
+       [--markdown]
 
 An S3 server runs on the loopback interface, with everything in memory. Both libraries reach it through one proxy, which
 counts requests and bytes, and with ``--delay 20`` lets every request arrive 20 ms later. Each turn has a table that is
 freshly opened before the clock starts, with empty caches; with ``--warm`` all turns share one. Engines take turns;
 the first turn warms up the process and is not counted; medians of the others are printed. ``x pylance`` is pylance's time divided
-by lancecy's. Results are compared: a row whose results differ is marked.
+by lancecy's, ``keeps`` the share of lancecy's speed at the first delay that is left at this one. It says how busy the link is
+kept for the works whose name begins with ``long``: their requests take longer than the two round trips that any scan waits for.
+Results are compared: a row whose results differ is marked.
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ BUCKET = "bench"
 NARROW = ["id", "x", "s"]
 SOME = 100
 TAKEN = 1000
+SMALL = 100
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,7 @@ class Work:
     Attributes
     ----------
     table : str
-        The table that is opened before: ``rows`` or ``many``; "" for none.
+        The table that is opened before: ``rows``, ``long``, ``small`` or ``many``; "" for none.
     run : function of engine, open table and rows to write
         Its result is compared.
     """
@@ -102,8 +106,8 @@ class Work:
     run: Callable[[Engine, Any, pa.Table], Any]
 
 
-def _scan(columns: list[str] | None = None, where: str | None = None) -> Work:
-    return Work("rows", lambda _, table, __: fingerprint(table.to_table(columns=columns, filter=where)))
+def _scan(columns: list[str] | None = None, where: str | None = None, of: str = "rows") -> Work:
+    return Work(of, lambda _, table, __: fingerprint(table.to_table(columns=columns, filter=where)))
 
 
 def works(rows: int, many: int, version: str) -> dict[str, Work]:
@@ -127,6 +131,10 @@ def works(rows: int, many: int, version: str) -> dict[str, Work]:
         "filter 1 %": _scan(NARROW, "k < 10"),
         "count of a filter": Work("rows", lambda _, table, __: table.count_rows(filter="k < 10")),
         f"take {TAKEN}": Work("rows", lambda _, table, __: fingerprint(table.take(some, columns=NARROW))),
+        "long: scan all": _scan(of="long"),
+        "long: one column": _scan(["x"], of="long"),
+        "small files: all": _scan(of="small"),
+        "small files: 1 %": _scan(NARROW, "k < 10", of="small"),
         "write": Work("", write),
         f"append {SOME}": Work("append", append),
         "many: open, count": Work("", lambda engine, _, __: engine.open("many").count_rows()),
@@ -189,12 +197,22 @@ class Bench:
         return engine.open(work.table) if work.table else None
 
 
-def write_tables(rows: pa.Table, fragments: int, many: int, version: Any, folder: Path) -> None:
-    """The tables on a local disk, by pylance: ``rows``, ``many``, and for each engine two to append to."""
+def write_tables(
+    rows: pa.Table, fragments: int, many: int, version: Any, folder: Path, long: int = 1
+) -> None:
+    """The tables on a local disk, by pylance.
+
+    ``rows``, ``long`` with so many times its fragments, ``small`` of 100 fragments, ``many``, and for each engine two to append to.
+    """
     import lance
 
     size = -(-rows.num_rows // fragments)
     lance.write_dataset(rows, str(folder / "rows"), max_rows_per_file=size, data_storage_version=version)
+    longer = pa.concat_tables([rows] * long)
+    lance.write_dataset(longer, str(folder / "long"), max_rows_per_file=size, data_storage_version=version)
+    few = rows.slice(0, SMALL * 1000)
+    step = -(-few.num_rows // SMALL)
+    lance.write_dataset(few, str(folder / "small"), max_rows_per_file=step, data_storage_version=version)
     tiny = rows.slice(0, many)
     lance.write_dataset(tiny, str(folder / "many"), max_rows_per_file=1, data_storage_version=version)
     for engine in ENGINES:
@@ -232,8 +250,8 @@ def show(cells: list[str], markdown: bool) -> None:
         print(f"{cells[0]:>8}  {cells[1]:<20}" + "".join(f"{cell:>12}" for cell in cells[2:]), flush=True)
 
 
-def row(delay: str, name: str, found: dict[str, tuple[float, Traffic]]) -> list[str]:
-    """Cells of one row of the report."""
+def row(delay: str, name: str, found: dict[str, tuple[float, Traffic]], first: float) -> list[str]:
+    """Cells of one row of the report; ``first`` are lancecy's seconds at the first delay."""
     (ours, here), (theirs, there) = found["lancecy"], found["pylance"]
     ratio = f"{theirs / ours:.2f}" + (" differ!" if "differ" in found else "")
     counts = [
@@ -242,7 +260,7 @@ def row(delay: str, name: str, found: dict[str, tuple[float, Traffic]]) -> list[
         f"{here.nbytes / 1e6:.2f}",
         f"{there.nbytes / 1e6:.2f}",
     ]
-    return [delay, name, f"{ours * 1e3:.1f}", f"{theirs * 1e3:.1f}", ratio, *counts]
+    return [delay, name, f"{ours * 1e3:.1f}", f"{theirs * 1e3:.1f}", ratio, f"{first / ours:.0%}", *counts]
 
 
 def main() -> None:
@@ -250,6 +268,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the seven-column table")
     parser.add_argument("--fragments", type=int, default=10, help="its fragments")
     parser.add_argument("--many", type=int, default=10_000, help="fragments of a table of one row in each")
+    parser.add_argument("--long", type=int, default=4, help="how many times as long the long table is")
     parser.add_argument("--delay", default="0,20", help="milliseconds added to each request, comma-separated")
     parser.add_argument("--repeat", type=int, default=5, help="number of counted turns")
     parser.add_argument("--version", default="2.1", help="version of the data files: legacy, 2.0, 2.1, 2.2")
@@ -266,21 +285,23 @@ def main() -> None:
         f"{chosen.rows:,} x 7 rows in {chosen.fragments} fragments; many: {chosen.many:,} fragments of one row; files of version "
         f"{chosen.version}; medians of {chosen.repeat} turns in ms, MB; {machine()}\n"
     )
-    heading = ["delay ms", "work", *ENGINES, "x pylance", "requests", "pylance's", "MB", "pylance's"]
+    heading = ["delay ms", "work", *ENGINES, "x pylance", "keeps", "requests", "pylance's", "MB", "pylance's"]
     with ExitStack() as stack:
         server = stack.enter_context(start_s3())
         server.make_bucket(BUCKET)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        write_tables(rows, chosen.fragments, chosen.many, chosen.version, folder)
+        write_tables(rows, chosen.fragments, chosen.many, chosen.version, folder, chosen.long)
         upload(folder, server.endpoint)
         bench = Bench(stack.enter_context(start_proxy(server.endpoint)), rows, chosen.warm)
         show(heading, chosen.markdown)
         if chosen.markdown:
             show(["---:", "---", *["---:"] * (len(heading) - 2)], True)
+        first: dict[str, float] = {}
         for delay in chosen.delay.split(","):
             for name, work in todo.items():
                 found = bench.measure(work, chosen.repeat, float(delay) / 1e3)
-                show(row(delay, name, found), chosen.markdown)
+                seconds = first.setdefault(name, found["lancecy"][0])
+                show(row(delay, name, found, seconds), chosen.markdown)
                 if chosen.requests:
                     for engine in ENGINES:
                         print("", engine, *found[engine][1].lines, sep="\n    ")
