@@ -8,12 +8,14 @@ the key and not the endpoint, and two endpoints are told apart.
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 from urllib.parse import urlsplit
 
 from lancecy.store.credentials import Options
+from lancecy.store.retries import RetryPolicy, mark_tries
 
-__all__ = ["for_adlfs", "in_parts"]
+__all__ = ["for_adlfs", "in_parts", "use_policy"]
 
 _USUAL = "core.windows.net"
 # The emulator's own login, printed in its documentation and the same everywhere.
@@ -95,3 +97,41 @@ def for_adlfs(options: Options) -> dict[str, Any]:
 
 def _login(options: Options, name: str) -> Any:
     return options.get(name) or os.environ.get(f"AZURE_STORAGE_{name.upper()}")
+
+
+def use_policy(fs: Any, policy: RetryPolicy) -> None:
+    """Let the requests of a file system of adlfs be made again by a policy, and its time-outs hold for all of them.
+
+    Azure's own client waits 15 s before it makes any request again; adlfs passes time-outs only to reads and writes.
+
+    Parameters
+    ----------
+    fs : adlfs.AzureBlobFileSystem
+    policy : RetryPolicy
+    """
+    client = fs.service_client
+    retries = client._config.retry_policy
+    count = retries.increment
+
+    def increment(settings: dict[str, Any], request: Any, response: Any = None, error: Any = None) -> bool:
+        """Whether there is another try."""
+        began = settings.setdefault("lancecy_began", time.monotonic())
+        tries = settings["count"] + 1
+        pause = policy.pause(tries, time.monotonic() - began)
+        settings["lancecy_pause"] = pause or 0.0
+        if count(settings, request, response=response, error=error) and pause is not None:
+            return True
+        for ended in (response, error):
+            if ended is not None:
+                mark_tries(ended, tries)
+        return False
+
+    retries.increment = increment
+    retries.get_backoff_time = lambda settings: settings["lancecy_pause"]
+    for kind in ("total", "connect", "read", "status"):
+        setattr(retries, f"{kind}_retries", policy.retries)
+    waits = client._pipeline._transport.connection_config
+    given = fs._timeout_kwargs
+    waits.timeout = given.get("connection_timeout", waits.timeout)
+    waits.read_timeout = given.get("read_timeout", waits.read_timeout)
+    fs.makes_tries = True

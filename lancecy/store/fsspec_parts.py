@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from lancecy.errors import StoreError
-from lancecy.store.azure import for_adlfs
+from lancecy.store.azure import for_adlfs, use_policy
 from lancecy.store.base import ObjectMeta, StoreTraits
 from lancecy.store.direct import Direct, direct_requests
 from lancecy.store.retries import RetryPolicy, error_code
@@ -112,7 +112,7 @@ def build(
         wanted = for_adlfs(options) if protocol in _AZURE else dict(options)
         if protocol in BUCKETS:
             wanted.setdefault("use_listings_cache", False)  # a stale listing hides new versions
-        fs, root = _s3(url, wanted, policy) or _opened(protocol, url, wanted)
+        fs, root = _s3(url, wanted, policy) or _opened(protocol, url, wanted, policy or RetryPolicy())
     is_remote = bool(getattr(fs, "async_impl", False))
     is_safe = is_remote or protocol in _THREAD_SAFE
     guard: AbstractContextManager[Any] = nullcontext() if is_safe else threading.RLock()
@@ -121,13 +121,15 @@ def build(
     return Built(os.getpid(), fs, root.rstrip("/"), guard, traits, direct)
 
 
-def _opened(protocol: str, url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
+def _opened(protocol: str, url: str, options: Mapping[str, Any], policy: RetryPolicy) -> tuple[Any, str]:
     """The file system of a URL, and the folder in it."""
     if protocol != "gs" or os.environ.get(_ZONAL):
         fs, root = importlib.import_module("fsspec.core").url_to_fs(url, **options)
+        if _is_azure(fs) and hasattr(fs, "service_client"):
+            use_policy(fs, policy)
         return fs, str(root)
     # gcsfs's own choice asks each bucket for its kind over gRPC, which no fork survives and only Google answers.
-    fs = importlib.import_module("gcsfs.core").GCSFileSystem(**options)
+    fs = importlib.import_module("lancecy.store.google").RetryingGoogle(**options, policy=policy)
     return fs, str(fs._strip_protocol(url))
 
 

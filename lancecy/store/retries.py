@@ -60,6 +60,7 @@ _TRANSIENT_CLASSES = frozenset(
     {
         "HTTPClientError", "ClientPayloadError", "ClientConnectionError", "IncompleteRead", "IncompleteReadError",
         "ResponseParserError", "FSTimeoutError", "ConnectionError", "TimeoutError", "RemoteDisconnected",
+        "ServiceRequestError", "ServiceResponseError",
         "FlexibleChecksumError",
     }
 )  # fmt: skip
@@ -177,8 +178,8 @@ def is_transient_answer(code: str, status: int) -> bool:
     return code in _TRANSIENT_CODES or str(status) in _TRANSIENT_CODES
 
 
-def mark_tries(error: BaseException, tries: int) -> None:
-    """Write into an error how many tries it ended, unless an earlier mark says more."""
+def mark_tries(error: Any, tries: int) -> None:
+    """Write into an error, or the answer that becomes one, how many tries it ended, unless an earlier mark says more."""
     if tries >= tries_of(error):
         setattr(error, _MARK, tries)
 
@@ -187,22 +188,26 @@ def _is_final(error: BaseException | None) -> bool:
     """Whether the client itself has decided that there is no further try."""
     while error is not None:
         response = getattr(error, "response", None)
-        if hasattr(error, _MARK) or (isinstance(response, Mapping) and "ResponseMetadata" in response):
+        if (
+            hasattr(error, _MARK)
+            or hasattr(response, _MARK)
+            or (isinstance(response, Mapping) and "ResponseMetadata" in response)
+        ):
             return True
         error = error.__cause__
     return False
 
 
-def tries_of(error: BaseException | None) -> int:
+def tries_of(error: Any) -> int:
     """How many tries an error ended: 1 if nothing is known."""
     while error is not None:
-        marked = getattr(error, _MARK, 0)
         response = getattr(error, "response", None)
+        marked = getattr(error, _MARK, 0) or getattr(response, _MARK, 0)
         if not marked and isinstance(response, Mapping):
             marked = int(response.get("ResponseMetadata", {}).get("RetryAttempts", 0)) + 1
         if marked:
             return int(marked)
-        error = error.__cause__
+        error = getattr(error, "__cause__", None)
     return 1
 
 

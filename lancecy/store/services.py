@@ -80,12 +80,15 @@ _NEEDLESS = frozenset({"allow_http", "virtual_hosted_style_request"})
 _OF_MANIFESTS = frozenset({"dynamodb_endpoint", "dynamodb_endpoint_url"})
 _FLAGS = frozenset({"anon", "emulator"})
 _PROVIDER = "credentials_provider"
-# Time-outs of S3: how long to wait for a connection, and for the next bytes of an answer.
+# Time-outs: how long to wait for a connection, and for the next bytes of an answer.
 _TIMEOUTS = {
     "connect_timeout": "connect_timeout",
     "timeout": "read_timeout",
     "request_timeout": "read_timeout",
 }
+# Names of them at Google and Azure, where ``timeout`` is an option of the file systems themselves.
+_GS_TIMEOUTS = {"connect_timeout": "connect_timeout", "request_timeout": "read_timeout"}
+_AZURE_TIMEOUTS = {"connect_timeout": "connection_timeout", "request_timeout": "read_timeout"}
 _TRUE = frozenset({"true", "1", "yes", "on"})
 
 
@@ -131,8 +134,18 @@ def _renamed(options: Options, names: dict[str, str], *prefixes: str) -> dict[st
     return found
 
 
+def _with_timeouts(options: Options, names: dict[str, str], prefix: str) -> dict[str, Any]:
+    """The options with pylance's time-outs as numbers under a file system's own names."""
+    found = {str(name): value for name, value in options.items()}
+    for name in list(found):
+        ours = names.get(name.lower().removeprefix(prefix))
+        if ours is not None:
+            found.setdefault(ours, seconds(name, found.pop(name)))
+    return found
+
+
 def _for_google(options: Options) -> dict[str, Any]:
-    found = _renamed(options, _GS, "google_")
+    found = _renamed(_with_timeouts(options, _GS_TIMEOUTS, "google_"), _GS, "google_")
     if found.pop("anon", False):
         found["token"] = "anon"  # noqa: S105 - the name of a method
     key = found.get("token")
@@ -145,7 +158,8 @@ def _for_google(options: Options) -> dict[str, Any]:
 
 
 def _for_azure(options: Options) -> dict[str, Any]:
-    found = in_parts(_renamed(options, _AZURE, "azure_", "storage_"))
+    given = _with_timeouts(options, _AZURE_TIMEOUTS, "azure_")
+    found = in_parts(_renamed(given, _AZURE, "azure_", "storage_"))
     return {name: value for name, value in found.items() if name not in _NEEDLESS}
 
 
