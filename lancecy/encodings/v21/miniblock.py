@@ -104,7 +104,12 @@ def _read_whole(
 ) -> Read[LeafPage]:
     (span,) = yield [Ranges(file, page.positions, page.sizes)]
     at, sizes = span.positions.tolist(), page.sizes.tolist()
-    table = chunk_table(span.memory[at[0] : at[0] + sizes[0]], spec, page, sizes[1])
+    table = _known_table(page)
+    if table is None:
+        table = chunk_table(span.memory[at[0] : at[0] + sizes[0]], spec, page, sizes[1])
+        # Without its index a page of lists is read only as a whole.
+        if page.memory is not None and table.ends is None:
+            page.memory.keep(page.number, "chunks", table, table.nbytes)
     chunks = table.chunks(None)
     chunks[0] += at[1]
     items = None
@@ -115,6 +120,11 @@ def _read_whole(
     return _flat(spec, table.program, span.memory, Wanted.whole(chunks), items, chain, limits)
 
 
+def _known_table(page: Page) -> ChunkTable | None:
+    found: ChunkTable | None = None if page.memory is None else page.memory.find(page.number, "chunks")
+    return found
+
+
 def _read_part(
     spec: MiniBlock,
     page: Page,
@@ -123,7 +133,7 @@ def _read_part(
     file: SourceFile,
     limits: Limits,
 ) -> Read[LeafPage]:
-    table: ChunkTable | None = None if page.memory is None else page.memory.find(page.number, "chunks")
+    table = _known_table(page)
     items = None if spec.dictionary is None else _cached_dictionary(page)
     span, at_once = None, False
     if table is None or (items is None and spec.dictionary is not None):
