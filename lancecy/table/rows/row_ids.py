@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -235,11 +236,16 @@ class RowIdSequence:
         if len(self.segments) == 1:
             return self.segments[0].take(offsets)
         which = np.searchsorted(self.starts, offsets, side="right") - 1
+        ascends = bool((which[1:] >= which[:-1]).all())
+        order = None if ascends else np.argsort(which, kind="stable")
+        if order is not None:
+            which, offsets = which[order], offsets[order]
         result = np.empty(offsets.size, np.uint64)
-        order = np.argsort(which, kind="stable")
-        used, firsts = np.unique(which[order], return_index=True)
-        for index, rows in zip(used.tolist(), np.split(order, firsts[1:]), strict=True):
-            result[rows] = self.segments[index].take(offsets[rows] - self.starts[index])
+        bounds = [*np.flatnonzero(np.diff(which, prepend=-1)).tolist(), offsets.size]
+        for start, stop in pairwise(bounds):
+            index = int(which[start])
+            rows = slice(start, stop) if order is None else order[start:stop]
+            result[rows] = self.segments[index].take(offsets[start:stop] - self.starts[index])
         return result
 
 
