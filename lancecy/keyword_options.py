@@ -101,12 +101,14 @@ class _NoOptions(TypedDict):
     """Options of a function that shares none."""
 
 
-def checked_arguments(unsupported: Mapping[str, str] | None = None) -> Callable[[F], F]:
+def checked_arguments(
+    unsupported: Mapping[str, str] | None = None, aliases: Mapping[str, str] | None = None
+) -> Callable[[F], F]:
     """Decorator for a function without shared options.
 
     Parameters
     ----------
-    unsupported : mapping of str to str, optional
+    unsupported, aliases : mapping of str to str, optional
         As for :func:`shared_options`.
 
     Examples
@@ -118,7 +120,7 @@ def checked_arguments(unsupported: Mapping[str, str] | None = None) -> Callable[
         ...
     TypeError: size is a whole number, not '3'
     """
-    return shared_options(_NoOptions, {}, unsupported)
+    return shared_options(_NoOptions, {}, unsupported, aliases)
 
 
 def check_options(kind: type[Any], given: Mapping[str, object]) -> None:

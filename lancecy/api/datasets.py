@@ -22,6 +22,7 @@ from lancecy.api.changes import Changes
 from lancecy.api.clones import Clones
 from lancecy.api.diff import TableDiff, compare
 from lancecy.api.history import History
+from lancecy.api.named_tables import NAMESPACE_ALIASES, with_place
 from lancecy.api.refs import Tags
 from lancecy.api.scanners import Scanner
 from lancecy.api.searches import NearestScanner
@@ -96,14 +97,12 @@ _UNSUPPORTED_OPENS = {
     "block_size": "ranges are merged as the storage needs it",
     "read_params": "ranges are merged as the storage needs it",
     "base_store_params": UNSUPPORTED_WRITES["base_store_params"],
-    "namespace_client": UNSUPPORTED_WRITES["namespace_client"],
-    "table_id": UNSUPPORTED_WRITES["table_id"],
 }
 
 
-@checked_arguments({**_UNSUPPORTED_OPENS, **WITHOUT_SCAN_OPTIONS})
+@checked_arguments({**_UNSUPPORTED_OPENS, **WITHOUT_SCAN_OPTIONS}, NAMESPACE_ALIASES)
 def dataset(
-    uri: str | os.PathLike[str],
+    uri: str | os.PathLike[str] | None = None,
     version: Reference = None,
     asof: date | str | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -116,12 +115,14 @@ def dataset(
     default_scan_options: Mapping[str, Any] | None = None,
     commit_lock: CommitLock | None = None,
     replicas: Replicas | None = None,
+    namespace: Any = None,
+    table_id: Sequence[str] | None = None,
 ) -> Dataset:
     """Open a Lance dataset.
 
     Parameters
     ----------
-    uri : str or path
+    uri : str or path, optional
         A local path, or any URL fsspec knows (``s3://…``, ``gs://…``, ``memory://…``).
     version : int, str, or (str or None, int or None), optional
         Open this version instead of the latest: a number, the name of a tag, or a branch and a version. None or
@@ -156,6 +157,10 @@ def dataset(
         Places with copies of the files of bases, such as ``{"us-east": ["s3://near/data", "s3://far/data"]}``: data and
         deletion files are read from the first that answers, the base's own place last unless it is in the list. The
         key is the name, id or path of a base, or the table's own URI. Those of the configuration otherwise.
+    namespace : lance_namespace.LanceNamespace, optional
+        Where ``table_id`` is looked up, in place of ``uri``; as pylance's ``namespace_client``.
+    table_id : sequence of str, optional
+        Names of the namespaces and of the table, such as ``["sales", "orders"]``.
 
     Returns
     -------
@@ -186,9 +191,10 @@ def dataset(
     """
     defaults = checked_scan_options(default_scan_options)
     active = session or default()
+    place, given = with_place(uri, namespace, table_id, {"storage_options": storage_options})
     location = TableLocation.of(
-        os.fspath(uri),
-        with_lock(storage_options, commit_lock),
+        os.fspath(place),
+        with_lock(given["storage_options"], commit_lock),
         untrusted,
         allowed_bases,
         limits or active.limits,

@@ -15,6 +15,7 @@ from typing import Any, Literal, Unpack, cast, overload
 import pyarrow as pa
 
 from lancecy.api.datasets import Dataset
+from lancecy.api.named_tables import NAMESPACE_ALIASES, with_place
 from lancecy.changes.commit import commit_operation
 from lancecy.changes.dask_parts import collected, committed_later, is_dask, parts_of, schema_of_collection
 from lancecy.changes.insert import write_files, write_table, write_uncommitted
@@ -53,8 +54,10 @@ from lancecy.write.operations import BaseOperation, operation_of, view_of
 
 __all__ = ["commit", "located", "opened_at", "write_dask", "write_dataset", "write_fragments"]
 
-writing = shared_options(WriteOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES)
-writing_rows = shared_options(WriteOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES, aliases={"data": "data_obj"})
+writing = shared_options(WriteOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES, NAMESPACE_ALIASES)
+writing_rows = shared_options(
+    WriteOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES, aliases={"data": "data_obj", **NAMESPACE_ALIASES}
+)
 writing_files = shared_options(FragmentOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES)
 committing = shared_options(CommitOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES)
 
@@ -62,9 +65,12 @@ committing = shared_options(CommitOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES)
 @writing_rows
 def write_dataset(
     data_obj: Any,
-    uri: str | os.PathLike[str] | Dataset,
+    uri: str | os.PathLike[str] | Dataset | None = None,
     schema: pa.Schema | None = None,
     mode: Mode = "create",
+    *,
+    namespace: Any = None,
+    table_id: Sequence[str] | None = None,
     **options: Unpack[WriteOptions],
 ) -> Dataset:
     """Write rows: create a table, append to it, or overwrite it.
@@ -77,7 +83,7 @@ def write_dataset(
         become fixed-size lists; a list or generator of rows as dictionaries; or an iterable of batches, tables or
         frames. Generators are consumed lazily; the first rows decide the columns and their types, unless ``schema``
         does. A Dask DataFrame is written by :func:`lancecy.write_dask`.
-    uri : str, path or Dataset
+    uri : str, path or Dataset, optional
         A Dataset supplies its session and options, and stays at its version.
     schema : pyarrow.Schema, optional
         Requested columns; the data is cast to them. A value that does not fit is an error, with its column and row.
@@ -128,6 +134,8 @@ def write_dataset(
     session : Session, optional
     commit_lock : function, optional
         As for :func:`lancecy.dataset`. The dataset that is returned commits under it too.
+    namespace, table_id : optional
+        As for :func:`lancecy.dataset`. A missing table is declared in the namespace first.
 
     Returns
     -------
@@ -169,8 +177,9 @@ def write_dataset(
     ([1, 2, 3, 4], 2)
     """
     written, commit_options = requests_of(mode, options)
-    location, active = located(uri, options)
-    snapshot = _newest(uri, location, active)
+    place, options = _placed(uri, namespace, table_id, options, mode)
+    location, active = located(place, options)
+    snapshot = _newest(place, location, active)
     if is_dask(data_obj):
         _check_no_progress(written)
         made: Dataset = _write_dask(data_obj, location, active, snapshot, written, commit_options, schema)
@@ -182,10 +191,12 @@ def write_dataset(
 @writing
 def write_dask(
     data: Any,
-    uri: str | os.PathLike[str] | Dataset,
+    uri: str | os.PathLike[str] | Dataset | None = None,
     schema: pa.Schema | None = None,
     mode: Mode = "create",
     *,
+    namespace: Any = None,
+    table_id: Sequence[str] | None = None,
     index: bool | None = None,
     column: str | None = None,
     compute: bool = True,
@@ -202,7 +213,7 @@ def write_dask(
         Any dtypes: NumPy's, Arrow's, and those of :func:`lancecy.scan`. Python objects are taken as text, or as the
         table's type, unless ``schema`` gives their type. The rows of an array are along its first axis: vectors,
         matrices and so on become fixed-size lists.
-    uri, schema, mode
+    uri, schema, mode, namespace, table_id
         As for :func:`lancecy.write_dataset`. ``schema`` must have all columns; partitions are cast to it, safely.
     index : bool, optional
         Whether to write the index as a column; by default, if it has a name.
@@ -259,12 +270,13 @@ def write_dask(
             f"write_dask takes a Dask DataFrame or Array; write_dataset takes a {type(data).__name__}"
         )
     _check_no_progress(written)
-    location, active = located(uri, options)
+    place, options = _placed(uri, namespace, table_id, options, mode)
+    location, active = located(place, options)
     return _write_dask(
         data,
         location,
         active,
-        _newest(uri, location, active),
+        _newest(place, location, active),
         written,
         replace(commit_options, token=token),
         schema,
@@ -584,6 +596,17 @@ def located(
     if any(value is not None for value in (storage_options, allowed_bases, session)):
         raise ValueError("a Dataset is open already: give its options to lancecy.dataset instead")
     return uri.location, uri.session()
+
+
+def _placed(
+    uri: str | os.PathLike[str] | Dataset | None,
+    namespace: Any,
+    table_id: Sequence[str] | None,
+    options: WriteOptions,
+    mode: Mode,
+) -> tuple[str | os.PathLike[str] | Dataset, WriteOptions]:
+    place, given = with_place(uri, namespace, table_id, options, mode)
+    return place, cast(WriteOptions, given)
 
 
 def _newest(

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 import numpy as np
 
 from lancecy.api.datasets import Dataset, OpenOptions, opened, opening
+from lancecy.api.named_tables import with_place
 from lancecy.api.searches import NearestScanner
 from lancecy.dask.reader import Labels, Parts, Reader, Source
 from lancecy.dask.searching import check_labels, searched
@@ -36,7 +37,7 @@ __all__ = ["row_ids_ascend", "scan"]
 
 @opening
 def scan(
-    uri: str | os.PathLike[str] | Dataset,
+    uri: str | os.PathLike[str] | Dataset | None = None,
     filter: Filter = None,
     columns: Columns = None,
     *,
@@ -48,6 +49,8 @@ def scan(
     with_row_id: bool = False,
     with_row_address: bool = False,
     embed_credentials: bool = False,
+    namespace: Any = None,
+    table_id: Sequence[str] | None = None,
     **options: Unpack[OpenOptions],
 ) -> dd.DataFrame:
     """A Lance table, or part of it, as a Dask DataFrame.
@@ -57,7 +60,7 @@ def scan(
 
     Parameters
     ----------
-    uri : str, path or lancecy.Dataset
+    uri : str, path or lancecy.Dataset, optional
         Must be reachable from the workers under the same name.
     filter : str, pyarrow.compute.Expression, lancecy.Expr or None
         Applied while reading, with page statistics; filters on the DataFrame are applied in addition.
@@ -87,6 +90,8 @@ def scan(
     embed_credentials : bool
         Put the secrets in ``storage_options`` into the graph. By default only the other options are, and
         workers in other processes take credentials from their own environment.
+    namespace, table_id : optional
+        As for :func:`lancecy.dataset`.
 
     Returns
     -------
@@ -125,7 +130,8 @@ def scan(
     """
     if index not in ("position", "rowid", None):
         raise ValueError(f"index must be 'position', 'rowid' or None, not {index!r}")
-    source = opened(uri, **options)
+    place, given = with_place(uri, namespace, table_id, options)
+    source = opened(place, **cast(OpenOptions, given))
     scanner = source.scanner(
         columns,
         filter,

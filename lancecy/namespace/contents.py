@@ -14,6 +14,7 @@ from lance_namespace import (
     AlterTableDropColumnsRequest,
     AlterTableDropColumnsResponse,
     CountTableRowsRequest,
+    CountTableRowsResponse,
     DeleteFromTableRequest,
     DeleteFromTableResponse,
     ExplainTableQueryPlanRequest,
@@ -24,6 +25,7 @@ from lance_namespace import (
     MergeInsertIntoTableRequest,
     MergeInsertIntoTableResponse,
     QueryTableRequest,
+    QueryTableResponse,
     UnsupportedOperationError,
     UpdateTableRequest,
     UpdateTableResponse,
@@ -52,9 +54,9 @@ class Contents(Versions):
     # -- rows -------------------------------------------------------------------------------------
 
     @with_codes
-    def count_table_rows(self, request: CountTableRowsRequest) -> int:
+    def count_table_rows(self, request: CountTableRowsRequest) -> CountTableRowsResponse:
         """Number of rows of a table, or of those that match a predicate."""
-        return self._dataset(request).count_rows(request.predicate)
+        return CountTableRowsResponse(count=self._dataset(request).count_rows(request.predicate))
 
     @with_codes
     def insert_into_table(
@@ -119,7 +121,7 @@ class Contents(Versions):
         return DeleteFromTableResponse(version=ds.version)
 
     @with_codes
-    def query_table(self, request: QueryTableRequest) -> bytes:
+    def query_table(self, request: QueryTableRequest) -> QueryTableResponse:
         """The rows that match a filter, as an Arrow IPC file.
 
         There is no vector search and no full-text search yet: the vector is an empty list.
@@ -133,7 +135,7 @@ class Contents(Versions):
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, rows.schema) as writer:
             writer.write_table(rows)
-        return bytes(sink.getvalue())
+        return QueryTableResponse(data=bytes(sink.getvalue()))
 
     @with_codes
     def explain_table_query_plan(self, request: ExplainTableQueryPlanRequest) -> str:

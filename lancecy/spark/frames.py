@@ -14,13 +14,14 @@ the table's schema, and the generated code has no checks.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import pyarrow as pa
 
 from lancecy.api.datasets import OPEN_DEFAULTS, Dataset, TrustOptions, opened
+from lancecy.api.named_tables import with_place
 from lancecy.api.searches import NearestScanner
 from lancecy.expr.build import Filter
 from lancecy.keyword_options import shared_options
@@ -248,7 +249,7 @@ def _setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
 @opening
 def read(
     spark: SparkSession,
-    uri: str | os.PathLike[str] | Dataset,
+    uri: str | os.PathLike[str] | Dataset | None = None,
     columns: Columns = None,
     filter: Filter = None,
     version: Reference = None,
@@ -264,6 +265,8 @@ def read(
     truncate_nanoseconds: bool = False,
     embed_credentials: bool = False,
     check_workers: bool = True,
+    namespace: Any = None,
+    table_id: Sequence[str] | None = None,
     **options: Unpack[TrustOptions],
 ) -> DataFrame:
     """A Lance table as a Spark DataFrame whose partitions are read by the executors.
@@ -280,7 +283,7 @@ def read(
     Parameters
     ----------
     spark : pyspark.sql.SparkSession
-    uri : str, path or lancecy.Dataset
+    uri : str, path or lancecy.Dataset, optional
         Must be reachable from the executors under the same name.
     columns, filter
         As for :meth:`lancecy.Dataset.scanner`.
@@ -307,6 +310,8 @@ def read(
     check_workers : bool
         Check once per session in one worker that it has the same lancecy: a clear error now instead of a Java
         stack trace later.
+    namespace, table_id : optional
+        As for :func:`lancecy.dataset`; the driver looks the table up.
 
     Raises
     ------
@@ -326,7 +331,8 @@ def read(
         df = lancecy.spark.read(spark, "s3://bucket/table", columns=["id"], filter="id > 5")
         df.groupBy("id").count().show()
     """
-    source = opened(uri, version=version, asof=asof, storage_options=storage_options, **options)
+    place, given = with_place(uri, namespace, table_id, {"storage_options": storage_options})
+    source = opened(place, version=version, asof=asof, **cast(Any, given), **options)
     scanner = source.scanner(
         columns,
         filter,

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
+from lancecy.api.named_tables import named_place
 from lancecy.changes.options import WRITE_DEFAULTS
 from lancecy.errors import UnsupportedError, nearest, printable
 from lancecy.table.refs.reference import Reference
@@ -56,6 +57,11 @@ class ReadOptions:
         From a JSON object of lists.
     storage_options : dict
         From a JSON object.
+    namespace : dict or None
+        From a JSON object: properties of a namespace, in place of a path, and its class or alias as ``impl``; that of
+        lancecy by default.
+    table_id : list of str or None
+        From a JSON list, or names joined by dots.
     """
 
     path: str
@@ -75,6 +81,8 @@ class ReadOptions:
     allowed_bases: Any = None
     replicas: dict[str, Any] | None = None
     storage_options: dict[str, Any] = field(default_factory=dict, repr=False)
+    namespace: dict[str, Any] | None = field(default=None, repr=False)
+    table_id: list[str] | None = None
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> ReadOptions:
@@ -95,7 +103,7 @@ class ReadOptions:
         >>> ReadOptions.parse({"path": "t.lance", "batchsize": "4096", "columns": "id, vec"}).columns
         ['id', 'vec']
         """
-        found = _parsed(cls, given)
+        found = _placed(_parsed(cls, given), None)
         if not found.path:
             raise ValueError(
                 'lancecy reads one table: say which with .load(path), or in SQL with a temporary view and OPTIONS (path "…"). '
@@ -141,6 +149,8 @@ class SinkOptions:
     cast : bool
     storage_options : dict
         From a JSON object.
+    namespace, table_id
+        As for :class:`ReadOptions`.
     """
 
     path: str = ""
@@ -159,6 +169,8 @@ class SinkOptions:
     token: str | None = None
     allowed_bases: Any = None
     storage_options: dict[str, Any] = field(default_factory=dict, repr=False)
+    namespace: dict[str, Any] | None = field(default=None, repr=False)
+    table_id: list[str] | None = None
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> SinkOptions:
@@ -179,7 +191,7 @@ class SinkOptions:
         >>> SinkOptions.parse({"path": "t.lance", "maxRowsPerFile": "1000", "targetbases": "b1, b2"}).target_bases
         ['b1', 'b2']
         """
-        found = _parsed(cls, given)
+        found = _placed(_parsed(cls, given), "append")
         if not found.path:
             raise ValueError(
                 f"lancecy writes one table: say which with .save(path). {_LOST} INSERT INTO name WITH (path '…')"
@@ -198,6 +210,25 @@ def _parsed(kind: Callable[..., Options], given: Mapping[str, str]) -> Options:
             raise ValueError(_unknown(key, list(known.values())))
         values[name] = _READERS.get(name, _text)(name, text)
     return kind(**values)
+
+
+_Placed = TypeVar("_Placed", ReadOptions, SinkOptions)
+
+
+def _placed(found: _Placed, mode: str | None) -> _Placed:
+    """The options with the path of the table that a namespace names."""
+    if found.namespace is None and found.table_id is None:
+        return found
+    if found.path or found.namespace is None or found.table_id is None:
+        raise ValueError("a table by name needs the options namespace and table_id, and no path")
+    import lance_namespace
+
+    properties = dict(found.namespace)
+    impl = properties.pop("impl", "lancecy.namespace.DirectoryNamespace")
+    place = named_place(
+        lance_namespace.connect(impl, properties), found.table_id, found.storage_options, mode=mode
+    )
+    return replace(found, path=place.uri, storage_options=place.storage_options)
 
 
 _LOST = (
@@ -285,7 +316,13 @@ def _bases(name: str, text: str) -> tuple[DatasetBasePath, ...]:
         raise ValueError(f"option {name} must be a JSON list of objects: {printable(error)}") from None
 
 
+def _table_id(name: str, text: str) -> list[str]:
+    return _names(name, text) if text.lstrip().startswith("[") else text.strip().split(".")
+
+
 _READERS: dict[str, Callable[[str, str], Any]] = {
+    "namespace": _object,
+    "table_id": _table_id,
     "columns": _columns,
     "allowed_bases": _names,
     "target_bases": _names,

@@ -8,13 +8,14 @@ Spark's. Only what successful tasks return is committed, so that retried and spe
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 import pyarrow as pa
 
 from lancecy.api.datasets import Dataset
+from lancecy.api.named_tables import with_place
 from lancecy.api.writers import located, opened_at
 from lancecy.changes.options import UNSUPPORTED_WRITES, WRITE_DEFAULTS, Mode, WriteOptions, requests_of
 from lancecy.changes.planning import target_schema
@@ -49,12 +50,14 @@ _STRANGE = ("variant", "geometry", "geography")
 @writing
 def write(
     df: DataFrame,
-    uri: str | os.PathLike[str] | Dataset,
+    uri: str | os.PathLike[str] | Dataset | None = None,
     mode: Literal["create", "append", "overwrite", "ignore", "error", "errorifexists"] = "create",
     *,
     token: str | None = None,
     embed_credentials: bool = False,
     check_workers: bool = True,
+    namespace: Any = None,
+    table_id: Sequence[str] | None = None,
     **options: Unpack[WriteOptions],
 ) -> Dataset:
     """Write a Spark DataFrame: the executors write data files, the driver makes one commit.
@@ -66,7 +69,7 @@ def write(
     Parameters
     ----------
     df : pyspark.sql.DataFrame
-    uri : str, path or lancecy.Dataset
+    uri : str, path or lancecy.Dataset, optional
         Must be reachable from the executors under the same name.
     mode : str
         "create" (or Spark's "error", "errorifexists"), "append", "overwrite": as for
@@ -79,6 +82,8 @@ def write(
         executors take credentials from their own environment.
     check_workers : bool
         As for :func:`lancecy.spark.read`.
+    namespace, table_id : optional
+        As for :func:`lancecy.write_dataset`.
     data_storage_version, enable_stable_row_ids, enable_v2_manifest_paths, initial_bases, target_bases, \
     target_all_bases, max_rows_per_file, max_bytes_per_file, max_rows_per_group, cast, commit_message, transaction_properties, auto_cleanup_options, \
     skip_auto_cleanup, durability, storage_options, allowed_bases, session, commit_lock
@@ -108,11 +113,12 @@ def write(
     """
     if mode not in _MODES:
         raise ValueError(f"mode is {mode!r}; it can be {', '.join(map(repr, _MODES[:-1]))}")
-    location, active = located(uri, options)
+    asked: Any = _SAME.get(mode, "create" if mode == "ignore" else mode)
+    place, given = with_place(uri, namespace, table_id, options, asked)
+    location, active = located(place, cast(WriteOptions, given))
     snapshot = newest_snapshot(location, active)
     if mode == "ignore" and snapshot is not None:
         return opened_at(location, active, snapshot.version)
-    asked: Any = _SAME.get(mode, "create" if mode == "ignore" else mode)
     written, commit_options = requests_of(asked, options)
     columns = columns_of(df.schema, snapshot if asked == "append" else None)
     columns = target_schema(columns, snapshot, written)

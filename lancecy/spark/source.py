@@ -39,6 +39,7 @@ from lancecy.spark.options import ReadOptions, SinkOptions
 from lancecy.spark.sink import TaskWriter, fragments_of, planned_sink
 from lancecy.spark.tasks import TaskReader, batch_limits, divide
 from lancecy.spark.types import spark_struct
+from lancecy.spark.views import register_views
 from lancecy.spark.workers import carried, check
 from lancecy.table.refs import MAIN
 from lancecy.table.refs.reference import Reference
@@ -271,19 +272,31 @@ class LancecyWriter(DataSourceArrowWriter):
             self._tasks.shared.clear()
 
 
-def register(spark: SparkSession) -> None:
-    """Register ``spark.read.format("lancecy")`` in a session.
+def register(spark: SparkSession, namespace: Any = None, within: Sequence[str] = ()) -> list[str]:
+    """Register ``spark.read.format("lancecy")`` in a session, and the tables of a namespace as temporary views.
 
-    Needed where lancecy is on ``sys.path`` without being installed; otherwise Spark finds it by itself.
+    The format needs it where lancecy is on ``sys.path`` without being installed; otherwise Spark finds it by itself.
 
     Parameters
     ----------
     spark : pyspark.sql.SparkSession
+    namespace : lance_namespace.LanceNamespace, optional
+        Each of its tables becomes a view of its newest version, named as the table, after the names of child namespaces
+        with underscores. A view of that name is replaced. Tables without data are left out.
+    within : sequence of str
+        Only the tables of this namespace and of those in it.
+
+    Returns
+    -------
+    list of str
+        Names of the views.
 
     Raises
     ------
     ImportError
         The workers' Python has no lancecy or another release of it, or has another version.
+    ValueError
+        Two tables would have one view.
 
     Examples
     --------
@@ -294,6 +307,7 @@ def register(spark: SparkSession) -> None:
     """
     check(spark)
     spark.dataSource.register(LancecyDataSource)
+    return [] if namespace is None else register_views(spark, namespace, within)
 
 
 def _opened(asked: ReadOptions) -> Dataset:

@@ -36,7 +36,6 @@ def mistakes(ds: lancecy.Dataset, fragment: lancecy.LanceFragment) -> None:
     # missing arguments
     ds.delete()  # type: ignore[call-arg]
     ds.take()  # type: ignore[call-arg]
-    lancecy.write_dataset({"id": [1]})  # type: ignore[call-arg]
     # what is there no longer, or never was
     ds.to_panda()  # type: ignore[attr-defined]
     len(ds.count_rows())  # type: ignore[arg-type]

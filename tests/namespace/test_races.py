@@ -70,7 +70,7 @@ def run(count: int, target: Any, *args: Any) -> list[Any]:
     ]
     for process in started:
         process.start()
-    found = [results.get(timeout=120) for _ in started]
+    found = [results.get(timeout=250) for _ in started]
     for process in started:
         process.join()
         assert process.exitcode == 0
@@ -176,7 +176,7 @@ def test_pylance_takes_part_in_races(tmp_path: Path) -> None:
     ]
     for process in started:
         process.start()
-    made = Counter(number for _ in started for number in results.get(timeout=120))
+    made = Counter(number for _ in started for number in results.get(timeout=250))
     for process in started:
         process.join()
         assert process.exitcode == 0
