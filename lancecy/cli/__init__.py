@@ -8,6 +8,7 @@
 ``tags``         ``tag``
 ``branches``     ``branch``
 ``cloning``      ``clone``
+``namespaces``   ``ns ls tree create rename drop migrate describe``
 ``sources``      files that ``write`` takes rows from, and standard input
 ``text_values``  dates, bytes, vectors and so on from text
 ``json_text``    Arrow arrays as JSON text

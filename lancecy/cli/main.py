@@ -20,6 +20,7 @@ from lancecy.cli import (
     exporting,
     indexing,
     merging,
+    namespaces,
     reading,
     tags,
     writing,
@@ -134,5 +135,6 @@ for _command in (
     copying.copy,
     writing.bases,
     writing.repair,
+    namespaces.ns,
 ):
     main.add_command(_command)

@@ -1,0 +1,70 @@
+"""``lancecy ns``: namespaces and tables by name in the shell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import lancecy
+from tests.helpers.namespaces import create, make, ours, tables
+from tests.helpers.shell import run, run_json
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    ns = ours(tmp_path)
+    make(ns, "sales", properties={"owner": "me"})
+    make(ns, "sales.old")
+    create(ns, "sales.orders")
+    create(ns, "top")
+    return tmp_path
+
+
+def test_ls_and_tree(root: Path) -> None:
+    assert run_json("ns", "ls", root) == [
+        {"kind": "namespace", "name": "sales"},
+        {"kind": "table", "name": "top"},
+    ]
+    assert "orders" in run("ns", "ls", root, "sales").stdout
+    assert run("ns", "tree", root).stdout.splitlines() == [
+        ".",
+        "├── sales/",
+        "│   ├── old/",
+        "│   └── orders",
+        "└── top",
+    ]
+    found = run("ns", "ls", root, "missing")
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "lancecy: there is no namespace 'missing'" in found.stderr
+
+
+def test_changes(root: Path) -> None:
+    assert run("ns", "create", root, "sales.new", "--set", "k=v").exit_code == 0
+    assert run_json("ns", "describe", root, "sales.new")["properties"] == {"k": "v"}
+    assert run("ns", "rename", root, "sales.orders", "sales.new.orders").exit_code == 0
+    found = run_json("ns", "describe", root, "sales.new.orders")
+    assert (found["rows"], found["columns"]) == ("3", "a")
+    assert "sales.new.orders" in run("ns", "describe", root, "sales.new.orders").stdout
+    assert run("ns", "drop", root, "sales").exit_code == 2
+    assert run("ns", "drop", root, "sales", "--cascade").exit_code == 0
+    assert run("ns", "drop", root, "top", "--keep-files").exit_code == 0
+    assert (tables(ours(root)), (root / "top.lance").exists()) == ([], True)
+
+
+def test_migrate(tmp_path: Path) -> None:
+    lancecy.write_dataset({"a": [1]}, tmp_path / "t.lance")
+    assert "would be added" in run("ns", "migrate", tmp_path, "--dry-run").stdout
+    assert run_json("ns", "migrate", tmp_path)["tables"] == ["t"]
+    assert run_json("ns", "ls", tmp_path, "-p", "dir_listing_enabled=false") == [
+        {"kind": "table", "name": "t"}
+    ]
+    assert run_json("ns", "migrate", tmp_path, "--back")["tables"] == ["t"]
+
+
+def test_mistakes_are_one_line(root: Path) -> None:
+    for arguments in (["create", root, "a$b"], ["drop", root, "none"], ["ls", root, "-p", "root_dir=x"]):
+        found = run("ns", *arguments)
+        assert found.exit_code == 2
+        assert found.stderr.startswith("lancecy: ")
+        assert found.stderr.count("\n") == 1
