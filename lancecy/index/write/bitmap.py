@@ -23,7 +23,7 @@ __all__ = ["BitmapBuilder", "write_bitmaps"]
 UInt64: TypeAlias = NDArray[np.uint64]
 
 _FILE = "bitmap_page_lookup.lance"
-_BLOCK_ROWS = 1 << 20
+_BLOCK_ROWS = 1 << 18
 """Rows whose sets are made at once."""
 
 

@@ -25,9 +25,9 @@ __all__ = ["Pairs", "SortedPairs"]
 UInt64: TypeAlias = NDArray[np.uint64]
 Int64: TypeAlias = NDArray[np.int64]
 
-_RUN_BYTES = 48 << 20
-"""Values and ids that are sorted at once; sorting takes about three times as much."""
-_ID_BYTES = 8
+_RUN_BYTES = 34 << 20
+_RUN_ROWS = 1 << 21
+"""Values and ids that are sorted at once, and their number; sorting takes about 60 bytes for each."""
 _PIECE_ROWS = 1 << 12
 
 
@@ -79,7 +79,7 @@ class SortedPairs:
     def __init__(self, kind: pa.DataType, run_bytes: int = _RUN_BYTES) -> None:
         self._kind, self._most = kind, run_bytes
         self._waiting: list[Pairs] = []
-        self._nbytes = 0
+        self._nbytes = self._rows = 0
         self._runs: list[Path] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -95,7 +95,8 @@ class SortedPairs:
             return
         self._waiting.append(Pairs(values, ids))
         self._nbytes += size_of(values) + ids.nbytes
-        if self._nbytes >= self._most:
+        self._rows += ids.size
+        if self._nbytes >= self._most or self._rows >= _RUN_ROWS:
             self._spill()
 
     def blocks(self) -> Iterator[Pairs]:
@@ -106,7 +107,7 @@ class SortedPairs:
                 yield run
             return
         self._spill()
-        yield from _merged([_Run(path) for path in self._runs], self._most)
+        yield from _merged([_Run(path) for path in self._runs], self._most // 4)
 
     def close(self) -> None:
         """Remove the temporary files."""
@@ -123,7 +124,8 @@ class SortedPairs:
 
     def _run(self) -> Pairs | None:
         """What waits, sorted."""
-        waiting, self._waiting, self._nbytes = self._waiting, [], 0
+        waiting, self._waiting = self._waiting, []
+        self._nbytes = self._rows = 0
         if not waiting:
             return None
         values = as_array(pa.chunked_array([pairs.values for pairs in waiting], self._kind))

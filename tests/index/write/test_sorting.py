@@ -79,3 +79,13 @@ def test_no_values_are_no_blocks() -> None:
         pairs.add(pa.array([], pa.int64()), np.empty(0, np.uint64))
         found: list[Any] = list(pairs.blocks())
     assert found == []
+
+
+def test_narrow_values_are_spilled_by_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lancecy.index.write.sorted_pairs._RUN_ROWS", 1000)
+    with SortedPairs(pa.int8()) as pairs:
+        for start in range(0, 5000, 500):
+            pairs.add(pa.array([7] * 500, pa.int8()), np.arange(start, start + 500, dtype=np.uint64))
+        assert len(pairs._runs) == 5
+        found = np.concatenate([block.ids for block in pairs.blocks()])
+    assert np.array_equal(np.sort(found), np.arange(5000))
