@@ -68,8 +68,8 @@ class Creations(Removals):
         """
         names = path_of(request.id, kind="table")
         mode = choice("mode", request.mode, ("Create", "ExistOk", "Overwrite"))
-        rows = rows_of_stream(request_data)
         found, view = self._place_of_new(names, request.properties)
+        rows = rows_of_stream(request_data)
         if found is not None and self._directories.has_versions(found.directory):
             if mode == "ExistOk":
                 return self._created(found.directory, None, found.properties)
