@@ -4,7 +4,7 @@ Levels are decoded chunk by chunk, and only those of the requested rows are kept
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
-from libc.string cimport memcpy, memmove
+from libc.string cimport memcpy, memmove, memset
 
 from bitpack cimport Packing, blocks_run, inline_run, packing_of
 from cursor cimport (
@@ -221,6 +221,13 @@ cdef int64_t _read(
     return 0
 
 
+cdef int64_t _clear(uint16_t *levels, int64_t count) except -1 nogil:
+    # Chunks were decoded past the kept levels. bounds: the caller has room for count levels.
+    if levels is not NULL and count > 0:
+        memset(levels, 0, 2 * count)
+    return 0
+
+
 cdef int64_t _check(
     const int64_t[:, ::1] found, const int64_t[::1] counts, const int64_t[::1] groups,
     const int64_t[:, ::1] ranges, int64_t[:, ::1] runs, Py_ssize_t num_levels
@@ -278,7 +285,7 @@ def read_lists(
         block may be unpacked. Then the number of lists around a value, and the largest definition level of an
         entry that has a slot.
     out_rep, out_def : (sum(found[0]),) uint16
-        The levels of the ranges, in the first ``num_levels`` entries; the rest is undefined. ``out_def`` is
+        The levels of the ranges, in the first ``num_levels`` entries; the rest are 0. ``out_def`` is
         None if there are no definition levels.
     out_runs : (3, room) int64
         Chunk of each run of slots, its first slot within the chunk, its slots; the first ``num_runs``
@@ -331,6 +338,10 @@ def read_lists(
         out.definition = &out_def[0] if out_def is not None else NULL
     with nogil:
         _read(memory, found, counts, groups, ranges, &rep, &definition, &walk, out_runs, &out, &fault)
+        if out.rep is not NULL:
+            _clear(out.rep + out.done, out_rep.shape[0] - out.done)
+        if out.definition is not NULL:
+            _clear(out.definition + out.done, out_rep.shape[0] - out.done)
     if fault.code != FAULT_NONE:
         fail(fault.code, fault.index)
     return out.done, out.num_runs

@@ -120,6 +120,8 @@ def read(
     num_levels, num_runs = kernels.read_lists(
         memory_of(*parts), headers, counts, i64(*groups), table(*ranges), program, rep, definition, runs
     )
+    assert not rep[num_levels:].any()
+    assert definition is None or not definition[num_levels:].any()
     return (
         rep[:num_levels].tolist(),
         None if definition is None else definition[:num_levels].tolist(),

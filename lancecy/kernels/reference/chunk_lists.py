@@ -194,6 +194,8 @@ def read_lists(
             at += 1
     if at < len(wanted):
         fail(Fault.GROUP_ROW, at)
+    for levels in (out_rep, *(() if out_def is None else (out_def,))):
+        levels[done:] = 0
     return done, num_runs
 
 
