@@ -93,11 +93,9 @@ WRONG_VALUES = {
     "lancecy.Limits(rows_per_file=-1)": "must not be negative",
 }
 UNSUPPORTED = {
-    'ds.to_table(nearest={"column": "v", "q": [1, 2]})': "no vector search",
-    'lancecy.scan(ds.uri, nearest={"column": "v"})': "no vector search",
-    "ds.take([0], nearest={})": "no vector search",
+    'ds.to_table(full_text_query="word")': "no full-text search",
+    'lancecy.scan(ds.uri, full_text_query="word")': "no full-text search",
     "ds.count_rows(prefilter=True)": "leave it out",
-    "lancecy.scan(ds.uri, prefilter=True)": "leave it out",
     "lancecy.dataset(ds.uri, index_cache_size=3)": r"Session\(cache_bytes=",
     'ds.append({"a": [1]}, commit_lock=print)': "or to lancecy.dataset",
     'ds.append({"a": [1]}, data_cache_bytes=3)': "bounded memory",

@@ -84,7 +84,7 @@ def test_comparison_on_an_object_store_finds_equal_answers() -> None:
     done = run_tool("python", "bench/compare_remote.py", *sizes, "--markdown")
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stdout.splitlines() if line.startswith("| ")]
-    assert len(lines) == 2 + 14
+    assert len(lines) == 2 + 18
     assert "differ" not in done.stdout
 
 

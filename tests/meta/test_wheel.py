@@ -133,8 +133,11 @@ def wheel_reads_a_table_in_an_environment_of_its_own(wheel: Path, tmp_path: Path
 # Imported by functions only, once the extra is known to be there.
 NEED_THEIR_EXTRA = (
     "lancecy.cli.",
+    "lancecy.namespace.",
     "lancecy.spark.pushdown",
     "lancecy.spark.source",
+    "lancecy.store.google",
+    "lancecy.store.key_values.dynamodb_client",
     "lancecy.store.s3",
     "lancecy.torch.needed",
 )

@@ -140,6 +140,7 @@ def test_unknown_scheme_names_near_ones() -> None:
 
 
 def test_missing_package_names_its_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "lancecy.store.google", raising=False)
     monkeypatch.setitem(sys.modules, "gcsfs.core", None)
     with pytest.raises(UnsupportedError, match=re.escape("pip install 'lancecy[gcs]'")):
         open_store("gs://bucket/t").head("a")
