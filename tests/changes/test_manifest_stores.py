@@ -78,6 +78,7 @@ def test_paths_of_one_folder_are_one_table(tmp_path: Path, uri: str) -> None:
     assert rows_of(options, uri) == [1, 2]
 
 
+@pytest.mark.slow
 def test_dask_and_pickles_carry_the_store_without_its_password(
     options: dict[str, Any], uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -495,6 +495,7 @@ def test_more_columns_are_kept(tmp_path: Path) -> None:
     assert found == {"u": None, "v": "x"}
 
 
+@pytest.mark.slow
 def test_many_changes_leave_few_fragments(tmp_path: Path) -> None:
     ns = ours(tmp_path)
     for number in range(70):

@@ -127,6 +127,7 @@ def test_object_without_the_methods_is_refused(tmp_path: Path) -> None:
         lancecy.dataset(tmp_path, storage_options={"manifest_store": {}})
 
 
+@pytest.mark.slow
 def test_table_of_another_process_is_read_there_and_not_committed_past_its_store(
     uri: str, tmp_path: Path
 ) -> None:

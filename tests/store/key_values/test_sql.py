@@ -212,6 +212,7 @@ def test_server_that_is_gone_is_an_error_that_names_it(postgres_server: Postgres
         assert caught.value.tries == 2
 
 
+@pytest.mark.slow
 def test_job_goes_on_when_the_server_is_stopped_and_started_again(
     postgres_server: PostgresServer, tmp_path: Path
 ) -> None:
