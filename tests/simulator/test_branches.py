@@ -189,6 +189,7 @@ def test_branch_is_whole_or_not_there_whatever_goes_wrong_once() -> None:
         healed(simulation, "new")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", [4, 5], ids=["same version", "another version"])
 def test_of_two_creators_of_one_name_one_wins(other: int) -> None:
     plain = begun()
@@ -269,6 +270,7 @@ def test_deletion_removes_its_own_files_only_whatever_goes_wrong_once() -> None:
         assert not faulty(world, "a/data", 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "later"])
 def test_branch_created_again_while_it_is_deleted_is_whole(late: bool) -> None:
     plain = begun()

@@ -38,6 +38,7 @@ def stores(tmp_path: Path, s3_server: S3Server) -> dict[str, Store]:
     }
 
 
+@pytest.mark.slow
 def test_every_store_copies_from_every_other(stores: dict[str, Store]) -> None:
     for size in (0, 5, _LARGE):
         data = os.urandom(size)
