@@ -1,4 +1,4 @@
-"""Runs the whole test suite in two parallel parts and prints one line with all counts.
+"""Runs the whole test suite in two parallel parts and prints what failed, and one line with all counts.
 
 Spark runs in a separate process: its gateway, worker daemon and sockets must not disturb tests that count
 threads and file handles. It mostly waits, so it runs in parallel; its output is printed after that of the
@@ -62,8 +62,24 @@ def count(report: Path) -> Counter[str]:
     return found
 
 
-def run_parts(extra: list[str], folder: Path) -> tuple[list[int], Counter[str]]:
-    """Run both parts; return exit codes and outcomes. The first prints while running, the other when it ends."""
+def name_failures(report: Path) -> list[str]:
+    """One line for each test of a part that failed: its name and the first line of the reason."""
+    if not report.exists():
+        return [f"no report of a part: {report.stem}"]
+    found = []
+    for case in ET.parse(report).getroot().iter("testcase"):
+        for kind in ("failure", "error"):
+            for problem in case.iter(kind):
+                reason = (problem.get("message") or "").strip().splitlines() or [""]
+                found.append(f"{kind}: {case.get('classname')}::{case.get('name')}: {reason[0][:300]}")
+    return found
+
+
+def run_parts(extra: list[str], folder: Path) -> tuple[list[int], Counter[str], list[str]]:
+    """Run both parts; return exit codes, outcomes and failures.
+
+    The first part prints while it runs, the other when it ends.
+    """
     (first, *marker), (second, *other) = ([name, *marker] for name, marker in PARTS.items())
     reports = [folder / "first.xml", folder / "second.xml"]
     with (folder / "second.txt").open("w+b") as printed:
@@ -72,21 +88,22 @@ def run_parts(extra: list[str], folder: Path) -> tuple[list[int], Counter[str]]:
         codes = [start(marker, extra, reports[0], None).wait(), beside.wait()]
         printed.seek(0)
         print(f"\n[2/2] {second}\n{printed.read().decode(errors='replace')}", flush=True)
-    return codes, count(reports[0]) + count(reports[1])
+    return codes, count(reports[0]) + count(reports[1]), [line for r in reports for line in name_failures(r)]
 
 
 def main() -> int:
     """Run both parts even if one fails; return 0 only if both pass."""
     started, extra = time.monotonic(), sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
-        codes, total = run_parts(extra, Path(folder))
+        codes, total, failures = run_parts(extra, Path(folder))
     seconds = time.monotonic() - started
     said = ", ".join(
         f"{total[word]} {word}" for word in ("failed", "error", "passed", "skipped") if total[word]
     )
     minutes, rest = divmod(int(seconds), 60)
     line = f" {said or 'no tests ran'} in {seconds:.2f}s ({minutes // 60}:{minutes % 60:02}:{rest:02}) "
-    print("\n" + line.center(100, "="), flush=True)
+    # Last, where those who see only the end of the output find it.
+    print("\n" + "\n".join([*failures, line.center(100, "=")]), flush=True)
     return next((code for code in codes if code and not (code == NOTHING_COLLECTED and extra)), 0)
 
 
