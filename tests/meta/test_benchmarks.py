@@ -16,7 +16,7 @@ from tests.meta.tree import ROOT, run_tool
 
 BENCH = ROOT / "bench"
 KINDS = ("time_", "track_", "peakmem_")
-HELPERS = {"__init__", "far", "scale", "tables"}
+HELPERS = {"__init__", "far", "scale", "tables", "types"}
 
 
 def _layers() -> list[str]:
