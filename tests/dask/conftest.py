@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
+import dask
 import pytest
 from distributed import Client, LocalCluster
 
@@ -18,11 +20,15 @@ def _client(processes: bool) -> Iterator[Client]:
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     host = "127.0.0.1" if processes else None
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "host": host}
-    with (
-        LocalCluster(processes=processes, silence_logs=logging.CRITICAL, **options) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
+    # On a busy machine workers take longer than Dask waits for them, to start and to end.
+    with dask.config.set({"distributed.comm.timeouts.connect": "120s"}):
+        cluster = LocalCluster(processes=processes, silence_logs=logging.CRITICAL, **options)
+        client = Client(cluster, set_as_default=False, timeout="120s")
+    yield client
+    with suppress(TimeoutError):
+        client.close(timeout="120s")
+    with suppress(TimeoutError):
+        cluster.close(timeout=120)
 
 
 @pytest.fixture(scope="session")

@@ -73,7 +73,7 @@ def start_s3() -> Iterator[S3Server]:
         It does not come up; the message has what it printed.
     """
     for _ in range(3):  # another process may take the free port first
-        with tempfile.TemporaryDirectory(prefix="lancecy-s3-") as folder:
+        with tempfile.TemporaryDirectory(prefix="lancecy-s3-", ignore_cleanup_errors=True) as folder:
             process, port = _launch(folder)
             try:
                 if _is_ready(process, port):

@@ -65,7 +65,7 @@ def serving(
         It does not come up; the message has what it printed.
     """
     for _ in range(3):  # another process may take the free port first
-        with tempfile.TemporaryDirectory(prefix="lancecy-server-") as name:
+        with tempfile.TemporaryDirectory(prefix="lancecy-server-", ignore_cleanup_errors=True) as name:
             folder = Path(name, "files")
             folder.mkdir()
             port = free_port()
