@@ -58,6 +58,8 @@ class BTree:
         Rows of each page in ``data``.
     stats : ColumnStats
         Of each page.
+    lows : (num_pages,) array
+        Least value of each page; null if unknown.
     looked_up : list of int
         How many keys were looked up so far; only to choose the cheaper way.
     """
@@ -66,6 +68,7 @@ class BTree:
     starts: Int64
     stops: Int64
     stats: ColumnStats
+    lows: pa.Array
     looked_up: list[int]
 
     @classmethod
@@ -90,12 +93,13 @@ class BTree:
         lows, highs, nulls, pages = lookup.read(["min", "max", "null_count", "page_idx"])
         starts, stops = _page_rows(lookup, data, pages)
         null_counts = nulls.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-        return cls(data, starts, stops, column_stats(lows, highs, null_counts, stops - starts), [0])
+        stats = column_stats(lows, highs, null_counts, stops - starts)
+        return cls(data, starts, stops, stats, lows, [0])
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory, roughly."""
-        return 1000 + 100 * self.starts.size
+        return 1000 + 100 * self.starts.size + int(self.lows.nbytes)
 
     def find(self, condition: Condition, segment: Segment) -> FoundRows | None:
         """The rows for which a condition is true; None if reading the column costs less.

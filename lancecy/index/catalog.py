@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Hashable
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,6 +18,7 @@ from lancecy.errors import ExpressionError, FormatError, LanceError, Unsupported
 from lancecy.expr import Bound, Expr
 from lancecy.expr.nodes import Column, walk
 from lancecy.index.answers import RowAnswer, all_of
+from lancecy.index.btree import BTree
 from lancecy.index.condition import Condition
 from lancecy.index.found import FoundRows
 from lancecy.index.query import Query, answer, query_of
@@ -75,6 +77,34 @@ class Catalog:
                 if len(self._queries) > _QUERIES:
                     self._queries.popitem(last=False)
             return self._queries[expr]
+
+    def page_bounds(self, path: tuple[str, ...]) -> list[Any]:
+        """Values between which each page of a BTREE index has its own, ascending; none without such an index.
+
+        They cut the rows into parts of about one page for each segment. An index that cannot be read gives none.
+
+        Parameters
+        ----------
+        path : tuple of str
+            Of the column.
+        """
+        with self._lock:
+            if self._segments is None:
+                self._segments = self._read_segments()
+        found: set[Any] = set()
+        for segment in self._segments.get(path, ()):
+            if segment.kind != "BTREE" or segment in self._errors:
+                continue
+            try:
+                opened = self._opened(segment)
+            except MemoryError:
+                raise
+            except _DAMAGE as caught:
+                self._failed(segment, caught)
+                continue
+            if isinstance(opened, BTree):
+                found.update(opened.lows.drop_null().to_pylist())
+        return sorted(found)
 
     def answer(self, query: Query, fragment: int, num_rows: int, is_strict: bool) -> RowAnswer | None:
         """The rows of one fragment for which a condition is true; None if nothing is known.

@@ -15,12 +15,13 @@ from lance_namespace import (
 )
 
 from lancecy.errors import printable
-from lancecy.namespace.catalog import Catalog, View
+from lancecy.namespace.catalog import Catalog
 from lancecy.namespace.entries import MANIFEST, NAMESPACE, TABLE
 from lancecy.namespace.failures import with_codes
 from lancecy.namespace.folders import Directories
 from lancecy.namespace.names import directory_of, object_id
 from lancecy.namespace.properties import Properties
+from lancecy.namespace.view import View
 from lancecy.session import Session, default
 from lancecy.table.location import TableLocation
 

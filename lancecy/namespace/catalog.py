@@ -1,10 +1,8 @@
-"""The table ``__manifest``: looks objects up, and changes rows so that of several writers one wins.
+"""The table ``__manifest``: changes rows so that of several writers one wins.
 
 A change is decided on one version and becomes the next one by put-if-absent. If another writer made that version, the
 change is decided again on the new rows. So a check, such as that a name is free or a namespace empty, holds when the
 change is committed, whoever else writes.
-
-New rows are appended. Once there are many small fragments, they are merged.
 
 Source: namespace document, "Manifest Table Commits".
 """
@@ -13,49 +11,46 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancecy.api.datasets import Dataset
 from lancecy.changes.commit import commit_operation
-from lancecy.changes.delete import delete_of
 from lancecy.changes.insert import removed_if_refused, write_table
 from lancecy.changes.options import CommitRequest, WriteRequest
 from lancecy.changes.planning import planned
-from lancecy.changes.update import UpdatedRows
 from lancecy.errors import (
     ConflictError,
     ContentionError,
     DatasetNotFoundError,
     ExistsError,
-    FormatError,
     LanceError,
-    UnsupportedError,
-    printable,
 )
-from lancecy.expr import col, lit, time_now
-from lancecy.expr.build import Term
-from lancecy.namespace.entries import COLUMNS, MANIFEST, TABLE, Entry, metadata_text, rows_of
-from lancecy.namespace.names import DELIMITER
+from lancecy.expr import col
+from lancecy.namespace.entries import COLUMNS, Entry, metadata_text, rows_of
+from lancecy.namespace.upkeep import fragments_to_merge, has_large_fragments, update_indices
+from lancecy.namespace.view import View, check_flags
 from lancecy.session import Session
+from lancecy.store.base import ObjectMeta
 from lancecy.table.location import TableLocation
-from lancecy.table.operations import Operation
-from lancecy.table.snapshot import Snapshot, newest_snapshot
+from lancecy.table.operations import Update
+from lancecy.table.snapshot import Snapshot, committed_snapshot, newest_snapshot
+from lancecy.table.versions import ManifestLocation
 from lancecy.write.progress import WriteProgress
 
-__all__ = ["Add", "Catalog", "Edit", "Remove", "Replace", "View"]
+__all__ = ["Add", "Catalog", "Edit", "Remove", "Replace"]
 
 _FORMAT = "2.2"
-_READ = ["object_id", "object_type", "location", "metadata"]
-_FLAGS = "lance.namespace.manifest.{}_feature_flags"
-# Fragments before they are merged.
-_MOST_FRAGMENTS = 64
+# The version of the first change: the one before it has no rows.
+_FIRST_CHANGED = 2
 _LONGEST_PAUSE = 0.5
-_LAST = "\U0010ffff"
+# Seconds for which a listing of versions is trusted, if the version after the newest one is still missing.
+_TRUSTED = 5.0
 
 
 @dataclass(frozen=True)
@@ -100,155 +95,6 @@ class Replace:
 Edit = Add | Remove | Replace
 
 
-class View:
-    """The rows of one version.
-
-    Parameters
-    ----------
-    snapshot : Snapshot or None
-        None if there is no ``__manifest``: there are no rows then.
-
-    Raises
-    ------
-    FormatError
-        A column is missing or has another type.
-    UnsupportedError
-        The table has feature flags that this release does not know.
-    """
-
-    def __init__(self, snapshot: Snapshot | None) -> None:
-        self.snapshot = snapshot
-        self._table = None if snapshot is None else Dataset(snapshot)
-        if self._table is not None:
-            _check_columns(self._table.schema)
-            _check_flags(self._table.metadata, "reader")
-
-    def find(self, object_id: str) -> Entry | None:
-        """The object of an id, None if there is none.
-
-        Parameters
-        ----------
-        object_id : str
-
-        Raises
-        ------
-        FormatError
-            Several rows have the id, or its row is damaged.
-        """
-        rows = self._rows(col("object_id") == lit(object_id))
-        if len(rows) > 1:
-            raise FormatError(f"{len(rows)} rows of {MANIFEST} have the id {printable(object_id)!r}")
-        return Entry.of(rows[0]) if rows else None
-
-    def names(
-        self, namespace: str, kind: str, after: str | None = None, limit: int | None = None
-    ) -> list[str]:
-        """Names of the objects of one kind directly in a namespace, in order.
-
-        Parameters
-        ----------
-        namespace : str
-            Its id; "" is the root.
-        kind : str
-        after : str, optional
-            Only names greater than this.
-        limit : int, optional
-            At most so many.
-        """
-        prefix = f"{namespace}{DELIMITER}" if namespace else ""
-        ids = self._ids(_below(namespace, after) & (col("object_type") == lit(kind)))
-        names = pc.utf8_slice_codeunits(ids, len(prefix), None)
-        own = names.filter(pc.invert(pc.match_substring(names, DELIMITER))).to_pylist()
-        return sorted(own)[:limit]
-
-    def below(self, namespace: str) -> list[str]:
-        """The ids of all objects in a namespace, also in those below it.
-
-        Parameters
-        ----------
-        namespace : str
-        """
-        return list(self._ids(_below(namespace)).to_pylist())
-
-    def is_empty(self, namespace: str) -> bool:
-        """Whether a namespace has no object."""
-        return not len(self._ids(_below(namespace)))
-
-    def locations(self) -> Mapping[str, str]:
-        """The ids of tables by their locations. Missing locations are left out."""
-        rows = self._scan(["object_id", "location"], col("object_type") == lit(TABLE)).to_pylist()
-        return {row["location"].removesuffix("/"): row["object_id"] for row in rows if row["location"]}
-
-    def tables_at(self, location: str) -> list[str]:
-        """The ids of the tables at a location, or at one below it.
-
-        Parameters
-        ----------
-        location : str
-        """
-        at = (col("location") == lit(location)) | (
-            (col("location") >= lit(f"{location}/")) & (col("location") < lit(f"{location}/{_LAST}"))
-        )
-        return list(self._ids((col("object_type") == lit(TABLE)) & at).to_pylist())
-
-    def entries(self, object_ids: Sequence[str]) -> list[Entry]:
-        """The objects of several ids, in order.
-
-        Parameters
-        ----------
-        object_ids : sequence of str
-        """
-        return self._entries(list(object_ids))
-
-    def tables(self) -> Iterator[Entry]:
-        """All tables, also those in child namespaces."""
-        ids = self._ids(col("object_type") == lit(TABLE)).to_pylist()
-        yield from self._entries(sorted(ids))
-
-    def _entries(self, object_ids: list[str]) -> list[Entry]:
-        if not object_ids:
-            return []
-        rows = self._rows(col("object_id").isin(object_ids))
-        known = {row["object_id"]: row for row in rows}
-        return [Entry.of(known[object_id]) for object_id in object_ids]
-
-    def _rows(self, condition: Term) -> list[dict[str, str | None]]:
-        rows: list[dict[str, str | None]] = self._scan(_READ, condition).to_pylist()
-        return rows
-
-    def _ids(self, condition: Term) -> pa.ChunkedArray:
-        return self._scan(["object_id"], condition)["object_id"].combine_chunks()
-
-    def _scan(self, columns: list[str], condition: Term) -> pa.Table:
-        if self._table is None:
-            return pa.table({name: pa.array([], pa.string()) for name in columns})
-        return self._table.to_table(columns=columns, filter=condition)
-
-
-def _below(namespace: str, after: str | None = None) -> Term:
-    prefix = f"{namespace}{DELIMITER}" if namespace else ""
-    first = col("object_id") > lit(prefix + (after or ""))
-    return first & (col("object_id") < lit(prefix + _LAST)) if prefix else first
-
-
-def _check_columns(schema: pa.Schema) -> None:
-    for field in COLUMNS:
-        found = schema.field(field.name).type if field.name in schema.names else None
-        if found is None and field.name != "base_objects":
-            raise FormatError(f"{MANIFEST} has no column {field.name!r}, so it is no table of a namespace")
-        if found is not None and field.name in _READ and not found.equals(pa.string()):
-            raise FormatError(f"column {field.name!r} of {MANIFEST} is {found}, and not {field.type}")
-
-
-def _check_flags(metadata: Mapping[str, str], kind: str) -> None:
-    text = metadata.get(_FLAGS.format(kind), "0")
-    if text.strip() not in ("", "0"):
-        raise UnsupportedError(
-            f"{MANIFEST} needs features of a {kind} ({printable(text)}) that this release of lancecy does not have",
-            feature=f"{kind} flags of a namespace",
-        )
-
-
 class Catalog:
     """The table ``__manifest`` below a root.
 
@@ -265,10 +111,16 @@ class Catalog:
         self._location = location
         self._session = session
         self._retries = commit_retries
+        self._held: _Held | None = None
 
     def view(self) -> View:
         """The rows of the newest version."""
-        return View(newest_snapshot(self._location, self._session))
+        held = self._held
+        if held is not None and held.is_newest():
+            return held.view
+        view = View(newest_snapshot(self._location, self._session))
+        self._held = None if view.snapshot is None else _Held(view, view.snapshot)
+        return view
 
     def change(self, decide: Callable[[View], Edit | None]) -> View:
         """Change rows.
@@ -299,11 +151,13 @@ class Catalog:
             if edit is None:
                 return view
             try:
-                self._commit(view, edit)
+                made = self._commit(view, edit)
             except (ConflictError, ContentionError):
+                self._held = None
                 time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.01 * 2**attempt)))
                 continue
-            self._merge_fragments(view)
+            if made is not None:
+                self._update_indices(made)
             return view
         raise ContentionError(
             f"{self._retries + 1} other writers of {self._location.uri} committed first; try again"
@@ -319,56 +173,130 @@ class Catalog:
                     COLUMNS.empty_table(), None, self._location, self._session, None, options, _request()
                 )
             view = self.view()
-        _check_flags(Dataset(view.snapshot).metadata, "writer")
+        check_flags(Dataset(view.snapshot).metadata, "writer")
         return view
 
-    def _commit(self, view: View, edit: Edit) -> None:
+    def _commit(self, view: View, edit: Edit) -> Dataset | None:
+        """The version after a change: small fragments are written anew with its rows (``upkeep``)."""
         if view.snapshot is None:
             raise DatasetNotFoundError(f"there is no table at {self._location.uri} any more", kind="dataset")
-        if isinstance(edit, Remove):
-            context = Dataset(view.snapshot).context
-            self._publish(delete_of(context, col("object_id").isin(list(edit.object_ids)))[0], view.snapshot)
-        elif isinstance(edit, Replace):
-            self._replace(view.snapshot, edit)
-        else:
-            self._add(view.snapshot, rows_of(edit.entries))
+        ds, gone = Dataset(view.snapshot), _ids_that_go(edit)
+        old = ds.to_table(filter=col("object_id").isin(gone), with_row_address=True) if gone else None
+        added = _rows_that_come(edit, old, ds.schema)
+        merged = fragments_to_merge(ds, added.num_rows)
+        kept = ds.to_table(fragments=merged) if merged else ds.schema.empty_table()
+        kept = kept.filter(pc.invert(pc.is_in(kept["object_id"], value_set=pa.array(gone, pa.string()))))
+        rows = pa.concat_tables([kept, added]).sort_by("object_id")
+        return self._publish(view.snapshot, rows, tuple(merged), _places(old, merged))
 
-    def _add(self, snapshot: Snapshot, rows: pa.Table) -> None:
-        options = WriteRequest("append")
-        names = Dataset(snapshot).schema.names
-        rows = rows.select([name for name in rows.column_names if name in names])
+    def _publish(
+        self,
+        snapshot: Snapshot,
+        rows: pa.Table,
+        merged: tuple[int, ...],
+        deleted: dict[int, np.ndarray[tuple[int], np.dtype[np.int64]]],
+    ) -> Dataset | None:
+        """Commit a new fragment of these rows, without the merged fragments and the deleted rows.
+
+        Returns the version that was made, or None if it cannot be read, which is no error of the change.
+        """
+        options, request = WriteRequest("append"), _request()
         plan = planned(rows.schema, self._location, self._session, snapshot, options)
         files = plan.new_files(self._location, self._session, options)
-        made = files.write(rows.to_reader(), WriteProgress(None))
+        made = files.write(rows.to_reader(), WriteProgress(None)) if rows.num_rows else []
+        operation = Update(deleted, tuple(made), removed=merged)
         with removed_if_refused(files):
-            self._publish(plan.operation(options, made, is_new=False), snapshot)
+            done = commit_operation(operation, self._location, self._session, snapshot, request)
+        with suppress(LanceError):
+            newest = committed_snapshot(self._location, done.version, self._session, done.written)
+            self._held = _Held(View(newest), newest)
+            return Dataset(newest)
+        return None
 
-    def _replace(self, snapshot: Snapshot, edit: Replace) -> None:
-        entry = edit.entry
-        values = {
-            "object_id": lit(entry.object_id),
-            "location": lit(entry.location),
-            "metadata": lit(metadata_text(entry.properties)),
-        }
-        context = Dataset(snapshot).context
-        change = UpdatedRows(context, values, col("object_id") == lit(edit.object_id), time_now())
-        options = WriteRequest("append")
-        plan = planned(Dataset(snapshot).schema, self._location, self._session, snapshot, options)
-        files = plan.new_files(self._location, self._session, options)
-        made = files.write(change.batches(), WriteProgress(None))
-        with removed_if_refused(files):
-            self._publish(change.operation(made), snapshot)
-
-    def _publish(self, operation: Operation, snapshot: Snapshot) -> None:
-        commit_operation(operation, self._location, self._session, snapshot, _request())
-
-    def _merge_fragments(self, view: View) -> None:
-        """Merge small fragments, unless another writer does so or changes rows meanwhile."""
-        if view.snapshot is not None and len(view.snapshot.fragments) >= _MOST_FRAGMENTS:
+    def _update_indices(self, ds: Dataset) -> None:
+        """Bring the indices up to date, unless another writer changes rows meanwhile: a later change does it then."""
+        is_new = ds.version == _FIRST_CHANGED
+        if is_new or has_large_fragments(ds):
             with suppress(LanceError):
-                newest = self.view().snapshot
-                if newest is not None:
-                    Dataset(newest).optimize.compact_files(num_threads=1)
+                update_indices(ds, _request())
+
+
+class _Held:
+    """A version that was the newest one, and whether it still is.
+
+    A listing of all versions takes long once there are many. Versions follow each other without gaps, so on a disk two
+    look-ups tell the same, as long as no clean-up removed versions. No clean-up removes versions of the last seconds.
+    """
+
+    def __init__(self, view: View, snapshot: Snapshot) -> None:
+        self.view = view
+        self._snapshot = snapshot
+        self._since = time.monotonic()
+        self._file = self._head(snapshot.version)
+
+    def is_newest(self) -> bool:
+        """Whether the table has no newer version; False if that is not known."""
+        if self._file is None or time.monotonic() - self._since > _TRUSTED:
+            return False
+        return (
+            self._head(self._snapshot.version + 1) is None
+            and self._head(self._snapshot.version) == self._file
+        )
+
+    def _head(self, version: int) -> ObjectMeta | None:
+        if not self._snapshot.store.traits.is_mapped:
+            return None
+        naming = self._snapshot.manifest_file.naming
+        try:
+            return self._snapshot.store.head(ManifestLocation.canonical(version, naming).path)
+        except DatasetNotFoundError:
+            return None
+
+
+def _ids_that_go(edit: Edit) -> list[str]:
+    if isinstance(edit, Replace):
+        return [edit.object_id]
+    return list(edit.object_ids) if isinstance(edit, Remove) else []
+
+
+def _rows_that_come(edit: Edit, old: pa.Table | None, schema: pa.Schema) -> pa.Table:
+    """The new rows of a change, with the columns of the table."""
+    if isinstance(edit, Remove):
+        return schema.empty_table()
+    if isinstance(edit, Replace) and old is not None:
+        entry, rows = edit.entry, old.select(schema.names)
+        values = {
+            "object_id": entry.object_id,
+            "location": entry.location,
+            "metadata": metadata_text(entry.properties),
+        }
+        for name, value in values.items():
+            place = schema.get_field_index(name)
+            rows = rows.set_column(place, schema.field(name), pa.array([value] * rows.num_rows, pa.string()))
+        return rows
+    rows = rows_of(edit.entries if isinstance(edit, Add) else [])
+    columns = [
+        rows[field.name].cast(field.type)
+        if field.name in rows.column_names
+        else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _places(
+    rows: pa.Table | None, without: Sequence[int]
+) -> dict[int, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """Offsets of rows by fragment, but for some fragments."""
+    if rows is None:
+        return {}
+    addresses = np.sort(rows["_rowaddr"].to_numpy())
+    fragments, offsets = addresses >> np.uint64(32), (addresses & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    return {
+        int(fragment): offsets[fragments == fragment]
+        for fragment in np.unique(fragments)
+        if int(fragment) not in without
+    }
 
 
 def _request() -> CommitRequest:

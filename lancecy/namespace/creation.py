@@ -30,12 +30,13 @@ from lancecy.api.datasets import Dataset
 from lancecy.api.writers import write_dataset
 from lancecy.errors import CommitUnknownError, ExistsError, FormatError, printable
 from lancecy.namespace.base import Found, choice
-from lancecy.namespace.catalog import Add, Edit, Replace, View
+from lancecy.namespace.catalog import Add, Edit, Replace
 from lancecy.namespace.entries import MANIFEST, TABLE, Entry, checked_location
 from lancecy.namespace.failures import with_codes
 from lancecy.namespace.folders import DEREGISTERED, RESERVED
 from lancecy.namespace.names import check_new_id, directory_of, hashed_directory, object_id, path_of
 from lancecy.namespace.removal import Removals
+from lancecy.namespace.view import View
 from lancecy.store.uri import canonical_uri
 
 __all__ = ["Creations"]

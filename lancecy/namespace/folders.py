@@ -52,8 +52,21 @@ class Directories:
         StoreError
             The root is a file or cannot be read.
         """
+        return self.without_deregistered(self.names())
+
+    def names(self) -> list[str]:
+        """Names of the tables that directories of the root show, in order; also of deregistered ones.
+
+        Raises
+        ------
+        StoreError
+            The root is a file or cannot be read.
+        """
         found = [name.removesuffix("/") for name in names_in(self._store)]
-        names = sorted(name.removesuffix(DIRECTORY_SUFFIX) for name in found if _is_table(name))
+        return sorted({name.removesuffix(DIRECTORY_SUFFIX) for name in found if _is_table(name)})
+
+    def without_deregistered(self, names: list[str]) -> list[str]:
+        """Those of some tables whose directories have no marker that hides them."""
         hidden = self._session.map(self._is_deregistered, names, blocking=True)
         return [name for name, is_hidden in zip(names, hidden, strict=True) if not is_hidden]
 

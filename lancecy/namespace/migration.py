@@ -10,12 +10,13 @@ from datetime import UTC, datetime, timedelta
 
 from lance_namespace import InvalidInputError, UnsupportedOperationError
 
-from lancecy.namespace.catalog import Add, Edit, Remove, View
+from lancecy.namespace.catalog import Add, Edit, Remove
 from lancecy.namespace.entries import TABLE, Entry
 from lancecy.namespace.failures import with_codes
 from lancecy.namespace.folders import DEREGISTERED
 from lancecy.namespace.names import directory_of
 from lancecy.namespace.removal import Removals
+from lancecy.namespace.view import View
 from lancecy.progress import Progress, Step
 
 __all__ = ["Migration", "Migrations"]
@@ -78,11 +79,13 @@ class Migrations(Removals):
     def _sort_out(self, found: Migration, view: View, progress: Progress | None) -> None:
         """Sort the tables that directories show into those to be added and those that stay."""
         shown = self._directories.tables()
-        used, known = view.locations(), set(view.names("", TABLE)) if shown else set()
+        used = view.locations() if shown else {}
+        known = set(view.names("", TABLE)) if shown else set()
         for number, name in enumerate(shown, 1):
             directory = directory_of(name)
             if directory in used:
-                reason = "" if used[directory] == name else f"its files are those of {used[directory]!r}"
+                others = used[directory]
+                reason = "" if name in others else f"its files are those of {others[0]!r}"
             elif name in known or view.find(name) is not None:
                 reason = f"__manifest has another object {name!r}"
             elif not self._directories.has_versions(directory):
@@ -117,7 +120,7 @@ class Migrations(Removals):
         def decide(view: View) -> Edit | None:
             found.tables.clear()
             found.skipped.clear()
-            for entry in view.tables():
+            for entry in view.entries([*view.tables()]):
                 reason = self._reason_to_stay(entry)
                 if reason:
                     found.skipped[entry.object_id] = reason

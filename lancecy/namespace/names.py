@@ -26,6 +26,7 @@ __all__ = [
     "object_id",
     "path_of",
     "split_name",
+    "with_parents",
 ]
 
 DELIMITER = "$"
@@ -130,6 +131,18 @@ def directory_of(name: str) -> str:
     'table1.lance'
     """
     return f"{name}{DIRECTORY_SUFFIX}"
+
+
+def with_parents(location: str) -> list[str]:
+    """A directory and those above it, up to the root.
+
+    Examples
+    --------
+    >>> with_parents("old/2024/t.lance")
+    ['old', 'old/2024', 'old/2024/t.lance']
+    """
+    parts = location.split("/")
+    return ["/".join(parts[: count + 1]) for count in range(len(parts))]
 
 
 def hashed_directory(names: Sequence[str]) -> str:

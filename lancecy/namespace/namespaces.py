@@ -24,12 +24,13 @@ from lance_namespace import (
 
 from lancecy.errors import printable
 from lancecy.namespace.base import NamespaceBase, choice
-from lancecy.namespace.catalog import Add, Edit, Remove, Replace, View
+from lancecy.namespace.catalog import Add, Edit, Remove, Replace
 from lancecy.namespace.entries import NAMESPACE, TABLE, Entry
 from lancecy.namespace.failures import with_codes
-from lancecy.namespace.names import check_new_id, object_id, path_of
+from lancecy.namespace.names import check_new_id, object_id, path_of, with_parents
 from lancecy.namespace.pages import asked, page_of
 from lancecy.namespace.removal import Removals
+from lancecy.namespace.view import View
 
 __all__ = ["Namespaces"]
 
@@ -47,7 +48,9 @@ class Namespaces(Removals, NamespaceBase):
         """
         names, view = path_of(request.id, kind="namespace"), self._view()
         self._check_namespace(names, view)
-        found = view.names(object_id(names), NAMESPACE, request.page_token, asked(request.limit))
+        found = view.names(
+            object_id(names), NAMESPACE, request.page_token, few=asked(request.limit) is not None
+        )
         page = page_of(found, request.page_token, request.limit)
         return ListNamespacesResponse(namespaces=page.names, page_token=page.token)
 
@@ -171,14 +174,12 @@ class Namespaces(Removals, NamespaceBase):
 
     def _hidden(self, object_ids: Sequence[str], view: View) -> list[str]:
         """The directories of tables that are dropped and that no other table uses, hidden from listings."""
-        gone = set(object_ids)
-        tables = [entry for entry in view.entries(object_ids) if entry.kind == TABLE]
-        alone = [
-            entry.location
-            for entry in tables
-            if entry.location is not None and gone.issuperset(view.tables_at(entry.location))
-        ]
-        found = sorted(set(alone))
+        locations = {entry.location for entry in view.entries(object_ids) if entry.kind == TABLE}
+        gone, kept = set(object_ids), set[str]()
+        for location, users in view.locations().items() if locations else ():
+            if not gone.issuperset(users):
+                kept.update(with_parents(location))
+        found = sorted(location for location in locations if location is not None and location not in kept)
         for directory in found:
             self._hide(directory)
         return found

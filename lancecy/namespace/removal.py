@@ -10,10 +10,11 @@ from lance_namespace import InvalidInputError, TableNotFoundError
 
 from lancecy.errors import printable
 from lancecy.namespace.base import Found, NamespaceBase
-from lancecy.namespace.catalog import Edit, Remove, View
+from lancecy.namespace.catalog import Edit, Remove
 from lancecy.namespace.entries import TABLE
 from lancecy.namespace.folders import DEREGISTERED
 from lancecy.namespace.names import DIRECTORY_SUFFIX, object_id
+from lancecy.namespace.view import View
 
 __all__ = ["Removals", "is_shown_by_name"]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from heapq import merge
+from itertools import islice
 from typing import Any
 
 from lance_namespace import (
@@ -22,7 +24,6 @@ from lance_namespace import (
 from lancecy.api.datasets import Dataset, dataset
 from lancecy.errors import DatasetNotFoundError, printable
 from lancecy.namespace.base import Found
-from lancecy.namespace.catalog import View
 from lancecy.namespace.creation import Creations
 from lancecy.namespace.entries import TABLE
 from lancecy.namespace.failures import with_codes
@@ -30,9 +31,12 @@ from lancecy.namespace.folders import DEREGISTERED
 from lancecy.namespace.names import directory_of, object_id, path_of
 from lancecy.namespace.pages import Page, asked, page_of
 from lancecy.namespace.schemas import counts, json_schema
+from lancecy.namespace.view import View
 from lancecy.table.refs.reference import Reference
 
 __all__ = ["Tables"]
+
+_LOOKED_INTO_AT_ONCE = 256
 
 
 class Tables(Creations):
@@ -53,22 +57,34 @@ class Tables(Creations):
         return ListTablesResponse(tables=page.names, page_token=page.token)
 
     def _tables_in(self, names: tuple[str, ...], view: View, request: Any) -> Page:
-        # Names without data are left out after a page was read, so that a page may need more of them.
-        hides = request.include_declared is False
-        most = None if hides else asked(request.limit)
-        found: Iterable[str] = view.names(object_id(names), TABLE, request.page_token, most)
+        hides, few = request.include_declared is False, asked(request.limit) is not None
+        found = view.names(object_id(names), TABLE, request.page_token, few=few)
         if not names:
-            found = self._with_shown(found, view)
+            found = self._with_shown(found, view, request.page_token)
         keeps = (lambda some: self._with_data(names, some, view)) if hides else None
         return page_of(found, request.page_token, request.limit, keeps)
 
-    def _with_shown(self, registered: Iterable[str], view: View) -> list[str]:
-        """The names of tables in the root: registered ones, and those of directories that no table is in."""
-        if not self._properties.dir_listing_enabled:
-            return list(registered)
-        shown = self._directories.tables()
-        used = view.locations() if shown else {}
-        return sorted({*registered, *(name for name in shown if directory_of(name) not in used)})
+    def _with_shown(self, registered: Iterator[str], view: View, after: str | None) -> Iterator[str]:
+        """The names of tables in the root: registered ones, and those of directories that no table is in.
+
+        Directories are looked into only if their table is not registered, and only for names that are asked for.
+        """
+        shown = self._directories.names() if self._properties.dir_listing_enabled else []
+        both = merge(
+            ((name, False) for name in registered),
+            ((name, True) for name in shown if not after or name > after),
+        )
+        used: set[str] | None = None
+        last: str | None = None
+        while part := list(islice(both, _LOOKED_INTO_AT_ONCE)):
+            known = {last, *(name for name, is_shown in part if not is_shown)}
+            others = [name for name, is_shown in part if is_shown and name not in known]
+            if others and used is None:
+                used = {location.partition("/")[0] for location in view.locations()}
+            free = [name for name in others if directory_of(name) not in (used or ())]
+            kept = {*known, *self._directories.without_deregistered(free)}
+            yield from dict.fromkeys(name for name, _ in part if name in kept and name != last)
+            last = max((name for name, is_shown in part if not is_shown), default=last)
 
     def _with_data(self, names: tuple[str, ...], tables: list[str], view: View) -> list[str]:
         """Those of some tables that have a version."""
@@ -84,8 +100,8 @@ class Tables(Creations):
     def list_all_tables(self, request: ListTablesRequest) -> ListTablesResponse:
         """List the tables of all namespaces, as names joined by ``$``."""
         view = self._view()
-        registered = [entry.object_id for entry in view.tables()]
-        found = self._with_shown(registered, view)
+        token, few = request.page_token, asked(request.limit) is not None
+        found = self._with_shown(view.tables(token, few=few), view, token)
         hides = request.include_declared is False
         keeps = (lambda some: self._all_with_data(some, view)) if hides else None
         page = page_of(found, request.page_token, request.limit, keeps)
