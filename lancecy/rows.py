@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["PageRuns", "RowSelection"]
+__all__ = ["PageRuns", "RowSelection", "sorted_unique"]
 
 Int64 = NDArray[np.int64]
+Whole = TypeVar("Whole", np.int64, np.uint64)
 
 _NONE = np.empty(0, np.int64)
 _NONE.flags.writeable = False
@@ -153,6 +155,21 @@ class RowSelection:
         return self.indices is None and self._length == self.num_rows
 
     @property
+    def ends(self) -> tuple[int, int]:
+        """The first selected row and the end of the last; both 0 if there is none.
+
+        Examples
+        --------
+        >>> RowSelection.take(9, [6, 2]).ends
+        (2, 7)
+        """
+        if not len(self):
+            return 0, 0
+        if self.indices is not None:
+            return int(self.indices.min()), int(self.indices.max()) + 1
+        return int(self._starts[0]), int(self._stops[-1])
+
+    @property
     def largest_gap(self) -> int:
         """Most consecutive rows that are left out, those before the first and after the last included.
 
@@ -230,7 +247,10 @@ class RowSelection:
             # Few rows of many: no mask over all of them.
             if self.indices is not None:
                 return RowSelection(self.num_rows, indices=single[other._has(single)])
-            ordered = np.unique(single)
+            ordered = sorted_unique(single)
+            if self._starts.size == 1:
+                first, last = np.searchsorted(ordered, (self._starts[0], self._stops[0]))
+                return RowSelection(self.num_rows, indices=ordered[first:last])
             return RowSelection(self.num_rows, indices=ordered[self._has(ordered)])
         mask = other.to_mask()
         if self.indices is not None:
@@ -274,6 +294,26 @@ class RowSelection:
         total = len(self)
         for offset in range(0, total, max_rows):
             yield self.slice(offset, max_rows)
+
+
+def sorted_unique(numbers: NDArray[Whole]) -> NDArray[Whole]:
+    """The distinct numbers, ascending; the same array if they are that already.
+
+    Parameters
+    ----------
+    numbers : (n,) int64 or uint64
+
+    Examples
+    --------
+    >>> sorted_unique(np.array([3, 1, 3])).tolist()
+    [1, 3]
+    """
+    if numbers.size < 2 or bool((numbers[1:] > numbers[:-1]).all()):
+        return numbers
+    # np.unique hashes first, which takes several times as long.
+    ordered = np.sort(numbers)
+    found: NDArray[Whole] = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    return found
 
 
 def _overlaps(starts: Int64, stops: Int64, other_starts: Int64, other_stops: Int64) -> tuple[Int64, Int64]:

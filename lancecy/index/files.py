@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
 from lancecy.encodings.arrow.columns import ArrowArray, as_array
 from lancecy.encodings.arrow.to_arrow import to_arrow
+from lancecy.encodings.model.block import Block as ColumnBlock
 from lancecy.errors import FormatError, LanceError
 from lancecy.file.standalone import StandaloneFile, open_standalone
-from lancecy.file.tail import TAIL_BYTES, read_parts, read_tail
+from lancecy.file.tail import read_parts, read_tail
 from lancecy.file.v2.meta import GlobalBuffers, read_global_buffers
 from lancecy.limits import Limits
 from lancecy.rows import RowSelection
@@ -24,9 +26,12 @@ from lancecy.schema import Field
 from lancecy.session import Session
 from lancecy.store.base import Memory, Store
 from lancecy.store.fetch import Block, FileKey, RetainingFetch, file_key
-from lancecy.store.reads import Read, SourceFile, named, run
+from lancecy.store.reads import Ranges, Read, SourceFile, named, run
 
 __all__ = ["IndexFile", "open_index_file"]
+
+_AT_ONCE = 2 << 20
+"""Pages within so many bytes are fetched whole, in one request."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +50,7 @@ class IndexFile:
     limits: Limits
     _file: StandaloneFile = field(repr=False)
     _buffers: GlobalBuffers = field(repr=False)
-    _whole: Block | None = field(repr=False)
+    _held: Block | None = field(repr=False)
 
     @property
     def num_rows(self) -> int:
@@ -86,7 +91,7 @@ class IndexFile:
         selection = RowSelection.all(self.num_rows) if rows is None else rows
         if not len(selection):
             return [pa.array([], wanted.arrow_type) for wanted in fields]
-        blocks = run(self._file.reader.read(fields, selection), self._fetch())
+        blocks = run(self._read(fields, selection), self._fetch())
         try:
             columns: list[ArrowArray] = [to_arrow(blocks[wanted.id], wanted) for wanted in fields]
         except LanceError as error:
@@ -119,6 +124,15 @@ class IndexFile:
         self.limits.check("metadata_bytes", part[1], f"buffer {number} of {self.source.path}")
         return run(named(self._part(part), self.source.path), self._fetch())
 
+    def _read(self, fields: Sequence[Field], rows: RowSelection) -> Read[dict[int, ColumnBlock]]:
+        """Columns as blocks; pages that lie together are fetched in one request, as each request takes long."""
+        reader = self._file.reader
+        extent = None if self.source.store.traits.is_mapped else reader.extent_of(fields, *rows.ends)
+        if extent is not None and extent[1] - extent[0] <= _AT_ONCE:
+            first, length = np.array([extent[0]], np.int64), np.array([extent[1] - extent[0]], np.int64)
+            yield [Ranges(self.source, first, length)]
+        return (yield from reader.read(fields, rows))
+
     def _part(self, part: tuple[int, int]) -> Read[Memory]:
         tail = yield from read_tail(self.source)
         (found,) = yield from read_parts(self.source, tail, [part])
@@ -133,8 +147,8 @@ class IndexFile:
 
     def _fetch(self) -> RetainingFetch:
         known: dict[FileKey, Block] = {}
-        if self._whole is not None:
-            known[file_key(self.source)] = self._whole
+        if self._held is not None:
+            known[file_key(self.source)] = self._held
         return self.session.fetcher(known=known)
 
 
@@ -175,8 +189,7 @@ def _kept(source: SourceFile, session: Session, limits: Limits) -> IndexFile:
 def _opened(source: SourceFile, session: Session, limits: Limits) -> IndexFile:
     fetch = session.fetcher()
     file, buffers = run(named(_parts(source, session, limits), source.path), fetch)
-    small = source.size <= TAIL_BYTES and not source.store.traits.is_mapped
-    return IndexFile(source, session, limits, file, buffers, fetch.whole(source) if small else None)
+    return IndexFile(source, session, limits, file, buffers, fetch.held(source))
 
 
 def _parts(
@@ -188,8 +201,8 @@ def _parts(
 
 
 def _nbytes(file: IndexFile) -> int:
-    whole = 0 if file._whole is None else file._whole.arena.nbytes
-    return file._file.reader.nbytes + file._buffers.positions.nbytes * 2 + whole + 1000
+    held = 0 if file._held is None else file._held.arena.nbytes
+    return file._file.reader.nbytes + file._buffers.positions.nbytes * 2 + held + 1000
 
 
 def _text(value: object) -> str:

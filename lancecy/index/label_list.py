@@ -9,6 +9,7 @@ Source: sheet of indices, section B5.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -30,7 +31,7 @@ Int64: TypeAlias = NDArray[np.int64]
 _NULLS = "lance:label_list_nulls"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class LabelList:
     """An opened LABEL_LIST segment.
 
@@ -39,13 +40,10 @@ class LabelList:
     sets : KeyedSets
     lists : pyarrow.Array
         For each key a list with this one element.
-    nulls : (nbytes,) uint8, or None
-        Set of the rows whose list is null; None if unknown.
     """
 
     sets: KeyedSets
     lists: pa.Array
-    nulls: Memory | None
 
     @classmethod
     def open(cls, segment: Segment) -> LabelList:
@@ -54,13 +52,25 @@ class LabelList:
         if not (pa.types.is_list(data_type) or pa.types.is_large_list(data_type)):
             raise UnsupportedError(f"a LABEL_LIST index on {data_type}", feature="LABEL_LIST of such lists")
         sets = KeyedSets.open(segment, data_type.value_type)
-        nulls = sets.file.buffer(_NULLS)
-        return cls(sets, _as_lists(sets.keys, data_type), None if nulls is None else nulls.copy())
+        return cls(sets, _as_lists(sets.keys, data_type))
+
+    @cached_property
+    def nulls(self) -> Memory | None:
+        """(nbytes,) uint8: set of the rows whose list is null; None if unknown.
+
+        Raises
+        ------
+        FormatError, LimitError
+            The file is damaged.
+        """
+        # Only negations need it, and it may take a request.
+        found = self.sets.file.buffer(_NULLS)
+        return None if found is None else found.copy()
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory."""
-        return self.sets.nbytes + int(self.lists.nbytes) + (0 if self.nulls is None else self.nulls.nbytes)
+        """Bytes in memory, without those of null lists."""
+        return self.sets.nbytes + int(self.lists.nbytes)
 
     def find(self, condition: Condition, segment: Segment) -> FoundRows | None:
         """The rows for which a condition on elements, or its negation, is true.

@@ -193,6 +193,10 @@ class RetainingFetch:
             kept -= self._blocks.pop(key).arena.size
         return spans
 
+    def held(self, file: SourceFile) -> Block | None:
+        """The bytes of a file that were fetched and are still kept, None without any; never those of a map."""
+        return self._blocks.get(file_key(file))
+
     def whole(self, file: SourceFile) -> Block | None:
         """The block that has all bytes of a file, None if there is none."""
         block = self._blocks.get(file_key(file))

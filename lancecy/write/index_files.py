@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -51,13 +52,15 @@ class IndexFiles:
         finished = ((file.name, file.summary) for file in self._begun)
         return tuple((name, summary.size) for name, summary in finished if summary is not None)
 
-    def create(self, name: str, schema: pa.Schema) -> OpenIndexFile:
+    def create(self, name: str, schema: pa.Schema, page_bytes: int | None = None) -> OpenIndexFile:
         """Begin a file.
 
         Parameters
         ----------
         name : str
         schema : pyarrow.Schema
+        page_bytes : int, optional
+            Size of a page of a column before it is encoded.
 
         Raises
         ------
@@ -66,7 +69,7 @@ class IndexFiles:
         StoreError
             The file could not be created.
         """
-        file = OpenIndexFile(self._store, self._folder + name, name, schema, self._version)
+        file = OpenIndexFile(self._store, self._folder + name, name, schema, self._version, page_bytes)
         self._begun.append(file)
         return file
 
@@ -95,13 +98,25 @@ class OpenIndexFile:
     name : str
     schema : pyarrow.Schema
     version : "2.0", "2.1" or "2.2"
+    page_bytes : int, optional
+        Size of a page of a column before it is encoded.
     """
 
-    def __init__(self, store: Store, path: str, name: str, schema: pa.Schema, version: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        path: str,
+        name: str,
+        schema: pa.Schema,
+        version: str,
+        page_bytes: int | None = None,
+    ) -> None:
         self.name = name
         self.summary: FileSummary | None = None
         self._schema = schema_of(schema)
-        self._writer = V2Writer(store, path, self._schema, version, FileLimits().options(self._schema))
+        options = FileLimits().options(self._schema)
+        options = options if page_bytes is None else replace(options, page_bytes=page_bytes)
+        self._writer = V2Writer(store, path, self._schema, version, options)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows.

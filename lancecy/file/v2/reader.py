@@ -430,6 +430,25 @@ class V2Reader:
         shares: Int64 = mine + np.diff(starts) * others // max(1, self.num_rows)
         return shares
 
+    def extent_of(self, fields: Sequence[Field], start: int, stop: int) -> tuple[int, int] | None:
+        """First byte and end of the pages of some fields that have rows ``start`` to ``stop``.
+
+        Other pages may lie between them. None if a field's columns are not known without a request.
+        """
+        first, last = self.source.size, 0
+        for field in fields:
+            known = self._known(field)
+            if known is None:
+                return None
+            for column in known.columns.values():
+                begin = np.searchsorted(self._per_row(column), start, side="right") - 1
+                end = np.searchsorted(self._per_row(column), stop)
+                mine = slice(int(column.first_buffer[begin]), int(column.first_buffer[end]))
+                if mine.start < mine.stop:
+                    first = min(first, int(column.positions[mine].min()))
+                    last = max(last, int((column.positions[mine] + column.sizes[mine]).max()))
+        return (first, last) if first < last else None
+
     def column_bytes(self, field: Field) -> int:
         """Encoded bytes of the field and all below it; an estimate if the metadata is large and not read yet."""
         known = self._known(field)

@@ -33,13 +33,15 @@ class IndexWriter(Protocol):
 class IndexOutput(Protocol):
     """The files of one index."""
 
-    def create(self, name: str, schema: pa.Schema) -> IndexWriter:
+    def create(self, name: str, schema: pa.Schema, page_bytes: int | None = None) -> IndexWriter:
         """Begin a file.
 
         Parameters
         ----------
         name : str
         schema : pyarrow.Schema
+        page_bytes : int, optional
+            Size of a page of a column before it is encoded; that of data files by default.
         """
 
 

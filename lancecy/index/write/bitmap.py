@@ -25,6 +25,8 @@ UInt64: TypeAlias = NDArray[np.uint64]
 _FILE = "bitmap_page_lookup.lance"
 _BLOCK_ROWS = 1 << 18
 """Rows whose sets are made at once."""
+_FILE_PAGE_BYTES = 32 << 20
+"""Size of the pages of the file: so large that the places of all sets lie at its end, where opening reads them."""
 
 
 class BitmapBuilder(IndexBuilder):
@@ -73,7 +75,7 @@ def write_bitmaps(
         The file could not be written.
     """
     schema = pa.schema({"keys": kind, "bitmaps": pa.binary()})
-    file, count = output.create(_FILE, schema), 0
+    file, count = output.create(_FILE, schema, _FILE_PAGE_BYTES), 0
     for keys, bitmaps in _keys(_cut(pairs.blocks())):
         file.write(pa.record_batch([keys, bitmaps], schema=schema))
         count += len(keys)

@@ -22,6 +22,8 @@ UInt64: TypeAlias = NDArray[np.uint64]
 _PAGE_ROWS = 4096
 _BLOCK_PAGES = 64
 """Pages that are written at once."""
+_FILE_PAGE_BYTES = 512 << 10
+"""Size of the pages of the file: so small that values and their ids lie close together, and one request reads both."""
 
 
 class BTreeBuilder(IndexBuilder):
@@ -47,6 +49,7 @@ class BTreeBuilder(IndexBuilder):
         data = output.create(
             "page_data.lance",
             pa.schema([pa.field("values", kind), pa.field("ids", pa.uint64(), nullable=False)]),
+            _FILE_PAGE_BYTES,
         )
         bounds = _Bounds(kind)
         for block in _in_whole_pages(self._pairs.blocks()):
