@@ -109,8 +109,8 @@ class BTree:
         FormatError, LimitError
             The pages are damaged.
         """
-        keys = constants(condition.bound.expr)
-        if keys is not None and self._is_often(keys.size):
+        keys = constants(condition)
+        if keys is not None and self._is_often(len(keys)):
             whole = sorted_values(self.data, segment.data_type)
             if whole is not None:
                 return FoundRows(segment.places.of_ids(whole.ids_of(keys)), is_exact=True)

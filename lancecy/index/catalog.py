@@ -8,31 +8,51 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, defaultdict
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from lancecy.encodings.arrow.columns import bare_type
 from lancecy.errors import ExpressionError, FormatError, LanceError, UnsupportedError, printable, warn
 from lancecy.expr import Bound, Expr
-from lancecy.expr.nodes import Column, walk
+from lancecy.expr.kinds import family
+from lancecy.expr.nodes import Call, Column, conjuncts, walk
 from lancecy.index.answers import RowAnswer, all_of
 from lancecy.index.btree import BTree
 from lancecy.index.condition import Condition
 from lancecy.index.found import FoundRows
-from lancecy.index.query import Query, answer, query_of
+from lancecy.index.query import Query, Types, answer, query_of, ruled_out
 from lancecy.index.segment import Segment
 from lancecy.index.segments import ORDER, OpenedSegment, open_segment, path_of, segment_of
 from lancecy.table.snapshot import Snapshot
 
-__all__ = ["Catalog", "catalog_of"]
+__all__ = ["Catalog", "IndexQuestion", "catalog_of"]
+
+T = TypeVar("T")
 
 # Answers kept at least, whatever their size; beyond it, at most so many bytes.
 _KEPT, _KEPT_BYTES = 4, 64 << 20
 _QUERIES = 256
 # What reading damaged bytes may raise.
 _DAMAGE = (LanceError, ArithmeticError, LookupError, TypeError, ValueError, pa.ArrowException)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexQuestion:
+    """Conditions of a filter that indices are asked about together.
+
+    Attributes
+    ----------
+    query : Query
+    conditions : tuple of Expr
+        Those that it stands for: all of them are true where it is.
+    """
+
+    query: Query
+    conditions: tuple[Expr, ...]
 
 
 class Catalog:
@@ -52,31 +72,29 @@ class Catalog:
         self._lock = threading.RLock()
         self._segments: dict[tuple[str, ...], list[Segment]] | None = None
         self._types: dict[tuple[str, ...], pa.DataType] = {}
-        self._queries: OrderedDict[Expr, Query | None] = OrderedDict()
+        self._questions: OrderedDict[Expr, tuple[IndexQuestion, ...]] = OrderedDict()
         self._found: OrderedDict[Hashable, FoundRows | None] = OrderedDict()
         self._found_bytes = 0
         self._errors: dict[Segment | None, LanceError] = {}
         self._unknown: defaultdict[tuple[str, ...], list[LanceError]] = defaultdict(list)
 
-    def query(self, bound: Bound, expr: Expr) -> Query | None:
-        """The tree of a condition; None if no index concerns it.
+    def questions(self, bound: Bound) -> tuple[IndexQuestion, ...]:
+        """What indices are asked about a filter; nothing if none concerns it.
 
         Parameters
         ----------
         bound : Bound
             The filter.
-        expr : Expr
-            One of its conditions.
         """
         with self._lock:
-            if expr not in self._queries:
+            if bound.expr not in self._questions:
                 if self._segments is None:
                     self._segments = self._read_segments()
-                self._warn_of_unknown(expr)
-                self._queries[expr] = query_of(bound, expr, self._types)
-                if len(self._queries) > _QUERIES:
-                    self._queries.popitem(last=False)
-            return self._queries[expr]
+                self._warn_of_unknown(bound.expr)
+                self._questions[bound.expr] = tuple(_questions(bound, self._types))
+                if len(self._questions) > _QUERIES:
+                    self._questions.popitem(last=False)
+            return self._questions[bound.expr]
 
     def page_bounds(self, path: tuple[str, ...]) -> list[Any]:
         """Values between which each page of a BTREE index has its own, ascending; none without such an index.
@@ -129,6 +147,45 @@ class Catalog:
 
         return answer(query, ask)
 
+    def ruled_out(self, query: Query, is_strict: bool) -> frozenset[int]:
+        """The fragments without a row for which a condition is true, as far as known.
+
+        Parameters
+        ----------
+        query : Query
+        is_strict : bool
+            As in :meth:`answer`.
+
+        Raises
+        ------
+        LanceError
+            An index is damaged or missing, and ``is_strict``.
+        """
+
+        def ask(condition: Condition) -> frozenset[int]:
+            gone: frozenset[int] = frozenset()
+            for segment in (self._segments or {}).get(condition.path, ()):
+                found = self._told(segment, condition, is_strict, lambda found: found)
+                if found is not None:
+                    gone |= found.empty(segment.places.covered, self._row_counts)
+                    if found.is_exact and segment.places.covered >= self._known:
+                        break
+            return gone
+
+        return ruled_out(query, ask) & self._known
+
+    @cached_property
+    def _row_counts(self) -> dict[int, int | None]:
+        """Physical rows of the fragments that indices name, as far as the manifest states them."""
+        fragments = self._snapshot.fragments
+        return {
+            fragment.id: fragment.physical_rows for fragment in fragments if fragment.id == fragment.stored_id
+        }
+
+    @cached_property
+    def _known(self) -> frozenset[int]:
+        return frozenset(self._row_counts)
+
     def _ask(self, condition: Condition, fragment: int, num_rows: int, is_strict: bool) -> RowAnswer | None:
         """The answer of the first index that knows exactly, or what all of them leave."""
         known: list[RowAnswer] = []
@@ -145,15 +202,22 @@ class Catalog:
     def _rows(
         self, segment: Segment, condition: Condition, fragment: int, num_rows: int, is_strict: bool
     ) -> RowAnswer | None:
+        def rows_of(found: FoundRows) -> RowAnswer:
+            rows = found.rows(fragment, num_rows)
+            return RowAnswer(rows, found.is_exact, (f"{segment.name} ({segment.kind or 'old'})",))
+
+        return self._told(segment, condition, is_strict, rows_of)
+
+    def _told(
+        self, segment: Segment, condition: Condition, is_strict: bool, tell: Callable[[FoundRows], T]
+    ) -> T | None:
+        """What a segment found, as a function tells it; None if it knows nothing, or is damaged."""
         with self._lock:
             error = self._errors.get(segment)
         if error is None:
             try:
                 found = self._find(segment, condition)
-                if found is None:
-                    return None
-                rows = found.rows(fragment, num_rows)
-                return RowAnswer(rows, found.is_exact, (f"{segment.name} ({segment.kind or 'old'})",))
+                return None if found is None else tell(found)
             except MemoryError:
                 raise
             except ExpressionError:
@@ -230,6 +294,24 @@ class Catalog:
         for segments in found.values():
             segments.sort(key=lambda s: ORDER.index(s.kind) if s.kind in ORDER else len(ORDER))
         return dict(found)
+
+
+def _questions(bound: Bound, indexed: Types) -> Iterator[IndexQuestion]:
+    """The conditions of a filter that an index concerns; those on one column are joined, as both ends of a range."""
+    joined: defaultdict[tuple[str, ...], list[Expr]] = defaultdict(list)
+    for condition in conjuncts(bound.expr):
+        query = query_of(bound, condition, indexed)
+        if query is None:
+            continue
+        if query.condition is None or family(indexed[query.condition.path]) == "list":
+            yield IndexQuestion(query, (condition,))
+        else:
+            joined[query.condition.path].append(condition)
+    for conditions in joined.values():
+        together = conditions[0] if len(conditions) == 1 else Call("and", tuple(conditions), pa.bool_())
+        query = query_of(bound, together, indexed)
+        if query is not None:
+            yield IndexQuestion(query, tuple(conditions))
 
 
 _lock = threading.Lock()

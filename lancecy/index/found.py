@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lancecy.errors import FormatError
 from lancecy.index.row_sets import decode_row_set
 from lancecy.limits import Limits
-from lancecy.rows import RowSelection
+from lancecy.rows import RowSelection, sorted_unique
 from lancecy.store.base import Memory
 from lancecy.table.snapshot import Snapshot
 
@@ -52,6 +52,24 @@ class FoundRows:
         """Bytes in memory."""
         arrays = (rows if isinstance(rows, tuple) else (rows,) for rows in self.by_fragment.values())
         return 500 + sum(array.nbytes + 200 for mine in arrays for array in mine)
+
+    def empty(self, covered: frozenset[int], row_counts: Mapping[int, int | None]) -> frozenset[int]:
+        """The covered fragments without a row for which the condition is true.
+
+        Parameters
+        ----------
+        covered : frozenset of int
+        row_counts : mapping of fragment id to int or None
+            Physical rows as far as they are known.
+        """
+        if not self.are_left_out:
+            return covered.difference(self.by_fragment)
+        gone = (
+            (fragment, int(spans[1].sum() - spans[0].sum()))
+            for fragment, spans in self.by_fragment.items()
+            if isinstance(spans, tuple)
+        )
+        return covered.intersection(fragment for fragment, rows in gone if rows == row_counts.get(fragment))
 
     def rows(self, fragment: int, num_rows: int) -> RowSelection:
         """The rows of one of the covered fragments.
@@ -110,7 +128,7 @@ class RowPlaces:
         if self.has_stable_ids:
             found, known = self.snapshot.row_index().find(ids)
             ids = found[known]
-        addresses = np.unique(ids)
+        addresses = sorted_unique(ids)
         fragments = (addresses >> _HALF).astype(np.int64)
         starts = np.flatnonzero(np.diff(fragments, prepend=-1))
         parts = zip(fragments[starts].tolist(), np.split(addresses, starts[1:]), strict=starts.size > 0)
@@ -162,5 +180,4 @@ def _without(num_rows: int, spans: Spans) -> RowSelection:
 
 
 def _union(parts: list[Int64]) -> Int64:
-    found: Int64 = np.unique(np.concatenate(parts))
-    return found
+    return sorted_unique(np.concatenate(parts))

@@ -19,7 +19,7 @@ from lancecy.expr.nodes import Call, Column, negate, walk
 from lancecy.index.answers import RowAnswer, all_of, any_of
 from lancecy.index.condition import Condition
 
-__all__ = ["Query", "Types", "answer", "query_of"]
+__all__ = ["Query", "Types", "answer", "query_of", "ruled_out"]
 
 Types: TypeAlias = Mapping[tuple[str, ...], pa.DataType]
 """The columns with an index."""
@@ -70,6 +70,21 @@ def answer(query: Query, ask: Callable[[Condition], RowAnswer | None]) -> RowAns
         return ask(query.condition)
     found = [None if part is None else answer(part, ask) for part in query.parts]
     return all_of(found) if query.op == "and" else any_of(found)
+
+
+def ruled_out(query: Query, ask: Callable[[Condition], frozenset[int]]) -> frozenset[int]:
+    """The fragments without a row for which a tree is true, as far as known.
+
+    Parameters
+    ----------
+    query : Query
+    ask : function of a Condition
+        Those of a condition on one column.
+    """
+    if query.condition is not None:
+        return ask(query.condition)
+    parts = [frozenset[int]() if part is None else ruled_out(part, ask) for part in query.parts]
+    return frozenset.union(*parts) if query.op == "and" else frozenset.intersection(*parts)
 
 
 def _query(bound: Bound, expr: Expr, indexed: Types, negated: bool) -> Query | None:

@@ -15,7 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancecy.expr.kinds import family
-from lancecy.expr.nodes import Call, Column, Expr, Literal
+from lancecy.expr.nodes import Call, Column, Expr, Literal, walk
+from lancecy.index.condition import Condition
 from lancecy.index.files import IndexFile
 
 __all__ = ["SortedValues", "constants", "sorted_values"]
@@ -59,14 +60,25 @@ class SortedValues:
         return self.ids[np.repeat(shifts, counts) + np.arange(int(counts.sum()))]
 
 
-def constants(expr: Expr) -> NDArray[Any] | None:
-    """The values one of which a column has where a condition is true, ascending; None for other conditions.
+def constants(condition: Condition) -> NDArray[Any] | None:
+    """The values of a column for which a condition is true, ascending; None for conditions that do not list them.
 
     Parameters
     ----------
-    expr : Expr
-        Bound.
+    condition : Condition
     """
+    expr = condition.bound.expr
+    if not isinstance(expr, Call) or expr.op != "and":
+        return _listed(expr)
+    keys = next((keys for arg in expr.args if (keys := _listed(arg)) is not None), None)
+    kind = next(node.type for node in walk(expr) if isinstance(node, Column))
+    if keys is None or kind is None:
+        return None
+    return keys[condition.true_for(pa.array(keys).view(kind))]
+
+
+def _listed(expr: Expr) -> NDArray[Any] | None:
+    """The values one of which a column has where an equality or a list is true."""
     if not isinstance(expr, Call) or expr.op not in ("=", "in") or not isinstance(expr.args[0], Column):
         return None
     column, listed = expr.args

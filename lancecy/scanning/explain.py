@@ -399,7 +399,7 @@ def _planned_sources(
     num_rows = context.physical_rows(fragment)
     deleted = context.snapshot.deletions(fragment, num_rows)
     sources = planning_sources(context, projection)
-    for answer in planning_answers(context, fragment, num_rows, projection, sources):
+    for answer in planning_answers(context, fragment, RowSelection.all(num_rows), projection, sources):
         rows = answer.rows if deleted is None else answer.rows.minus(deleted.offsets)
         yield _source_line(answer, len(rows))
 

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancecy.expr import Expr
 from lancecy.rows import RowSelection
 from lancecy.scanning.column_forms import null_tests
 from lancecy.scanning.context import ScanContext
@@ -25,7 +26,7 @@ from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
 from lancecy.schema import Field
 from lancecy.table.manifest import Fragment
 
-__all__ = ["ScanPlan", "plan", "planning_answers", "planning_sources", "unit_sizes"]
+__all__ = ["ScanPlan", "counted_early", "plan", "planning_answers", "planning_sources", "unit_sizes"]
 
 # A unit never holds more than this, so that 32-bit string offsets suffice for it in ordinary tables.
 _MAX_UNIT_BYTES = 512 << 20
@@ -40,6 +41,23 @@ _MIN_UNIT_BYTES = 64 << 10
 _MAX_UNITS = 1 << 18
 # A plan with more units than this takes sizes from the data files instead of the manifest.
 _MAX_UNITS_UNSEEN = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """A unit that is not split yet.
+
+    Attributes
+    ----------
+    fragment : Fragment
+    unit : ScanUnit
+    rows : int
+        About how many of its rows are read; the size of its tasks comes from them.
+    """
+
+    fragment: Fragment
+    unit: ScanUnit
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -116,9 +134,10 @@ def plan(
     least = _unit_bytes(sum(tested), blocksize, min_units, smallest)
     units: list[ScanUnit] = []
     unit_bytes: list[float] = []
-    for (fragment, unit), size, part in zip(whole, sizes, tested, strict=True):
+    for each, size, part in zip(whole, sizes, tested, strict=True):
+        unit = each.unit
         count = max(1, math.ceil(size / target), math.ceil(part / least))
-        pieces = list(_split(context, fragment, unit, count, fields))
+        pieces = list(_split(context, each.fragment, unit, count, fields))
         units.extend(pieces)
         unit_bytes.extend(size * (piece.rows / unit.rows if unit.rows else 0) for piece in pieces)
     tasks = list(_group(context, spec, units, unit_bytes, blocksize, interleave))
@@ -128,7 +147,8 @@ def plan(
 def unit_sizes(context: ScanContext, projection: Projection, units: Sequence[ScanUnit]) -> list[float]:
     """Estimated bytes read of each unit, from metadata alone."""
     fields, made = _read_of_row(projection)
-    return _sizes(context, [(context.metadata(unit.fragment), unit) for unit in units], fields, False, made)
+    whole = [_Whole(context.metadata(unit.fragment), unit, unit.rows) for unit in units]
+    return _sizes(context, whole, fields, False, made)
 
 
 def _read_of_row(projection: Projection) -> tuple[tuple[Field, ...], float]:
@@ -139,30 +159,30 @@ def _read_of_row(projection: Projection) -> tuple[tuple[Field, ...], float]:
 
 def _sizes(
     context: ScanContext,
-    whole: Sequence[tuple[Fragment, ScanUnit]],
+    whole: Sequence[_Whole],
     fields: Sequence[Field],
     exact: bool,
     made: float = 0.0,
 ) -> list[float]:
-    """Bytes of each unit; ``made`` are the bytes per row of values that are in no file."""
+    """Bytes of the rows of each unit that are read; ``made`` are the bytes per row of values that are in no file."""
     if exact and not context.snapshot.is_mapped:
-        context.several_files([fragment.id for fragment, _ in whole], fields)
-    return [unit.rows * (made + context.bytes_per_row(fragment, fields, exact)) for fragment, unit in whole]
+        context.several_files([each.fragment.id for each in whole], fields)
+    return [each.rows * (made + context.bytes_per_row(each.fragment, fields, exact)) for each in whole]
 
 
 def _filter_sizes(
-    context: ScanContext, whole: Sequence[tuple[Fragment, ScanUnit]], projection: Projection, exact: bool
+    context: ScanContext, whole: Sequence[_Whole], projection: Projection, exact: bool
 ) -> list[float]:
     """Bytes of each unit that the filter has to decode: hardly any of columns tested for nulls only."""
     bound = projection.filter
     light = null_tests(bound, projection.filter_fields, projection.fields).tested if bound is not None else {}
     heavy = [wanted for wanted in projection.filter_fields if wanted not in light]
     sizes = []
-    for fragment, unit in whole:
-        if any(file.is_legacy for file in fragment.files):
-            sizes += _sizes(context, [(fragment, unit)], projection.filter_fields, exact)
+    for each in whole:
+        if any(file.is_legacy for file in each.fragment.files):
+            sizes += _sizes(context, [each], projection.filter_fields, exact)
         else:
-            sizes += _sizes(context, [(fragment, unit)], heavy, exact, float(len(light)))
+            sizes += _sizes(context, [each], heavy, exact, float(len(light)))
     return sizes
 
 
@@ -176,12 +196,11 @@ def _unit_bytes(total: float, blocksize: int | None, min_units: int, smallest: i
     return max(target, total / _MAX_UNITS)
 
 
-def _fragment_units(
-    context: ScanContext, request: ScanRequest, projection: Projection
-) -> Iterator[tuple[Fragment, ScanUnit]]:
+def _fragment_units(context: ScanContext, request: ScanRequest, projection: Projection) -> Iterator[_Whole]:
     """One unit per fragment, cut by limit and offset if every live row is returned, and by sources if possible."""
     free = request.filter is None
     sources = planning_sources(context, projection) if request.use_stats else ()
+    gone = frozenset[int]().union(*(s.ruled_out(context.snapshot, projection) for s in sources))
     skip = request.offset if free else 0
     left = request.limit if free else None
     position = 0
@@ -190,6 +209,9 @@ def _fragment_units(
         if left == 0:
             return
         live = context.live_rows(fragment)
+        if fragment.id in gone:
+            position += live
+            continue
         first = min(skip, live)
         last = live if left is None else min(live, first + left)
         skip -= first
@@ -198,10 +220,11 @@ def _fragment_units(
         if last > first:
             start, stop = _physical_range(context, fragment, first, last, live)
             unit = ScanUnit(fragment.id, start, stop, last - first, position + first)
+            rows = unit.rows
             if sources:
-                unit = _narrowed(context, fragment, unit, projection, sources)
+                unit, rows = _narrowed(context, fragment, unit, projection, sources)
             if unit.rows:
-                yield fragment, unit
+                yield _Whole(fragment, unit, rows)
         position += live
 
 
@@ -211,23 +234,32 @@ def _narrowed(
     unit: ScanUnit,
     projection: Projection,
     sources: Sequence[CandidateSource],
-) -> ScanUnit:
-    """The unit from the first to the last row of a fragment that may pass, by sources that open no file."""
+) -> tuple[ScanUnit, int]:
+    """The unit from the first to the last row of a fragment that may pass, by sources that open no file.
+
+    Returns
+    -------
+    unit : ScanUnit
+    rows : int
+        About how many of its rows are read.
+    """
     num_rows = unit.stop
-    start, stop = 0, num_rows
-    for answer in planning_answers(context, fragment, num_rows, projection, sources):
-        start, stop = _ends(answer.rows)
+    left = RowSelection.all(num_rows)
+    for answer in planning_answers(context, fragment, left, projection, sources):
+        left = answer.rows
+    start, stop = left.ends
     if stop == start:
-        return replace(unit, start=0, stop=0, rows=0)
+        return replace(unit, start=0, stop=0, rows=0), 0
     if (start, stop) == (0, num_rows):
-        return unit
+        return unit, min(unit.rows, len(left))
     before, rows_left = start, stop - start
     if fragment.deletion_file is not None:
         deleted = context.snapshot.deletions(fragment, num_rows)
         if deleted is not None:
             before -= len(deleted.between(0, start))
             rows_left -= len(deleted.between(start, stop))
-    return ScanUnit(fragment.id, start, stop, rows_left, unit.position + before)
+    unit = ScanUnit(fragment.id, start, stop, rows_left, unit.position + before)
+    return unit, min(rows_left, len(left))
 
 
 def planning_sources(context: ScanContext, projection: Projection) -> tuple[CandidateSource, ...]:
@@ -238,23 +270,48 @@ def planning_sources(context: ScanContext, projection: Projection) -> tuple[Cand
 def planning_answers(
     context: ScanContext,
     fragment: Fragment,
-    num_rows: int,
+    rows: RowSelection,
     projection: Projection,
     sources: Sequence[CandidateSource],
 ) -> Iterator[Answer]:
-    """Answers of these sources about a whole fragment."""
-    question = Question(context.snapshot, context.session, fragment, num_rows, projection, None)
-    return answers(sources, question, RowSelection.all(num_rows))
+    """Answers of these sources about rows of a fragment."""
+    question = Question(context.snapshot, context.session, fragment, rows.num_rows, projection, None)
+    return answers(sources, question, rows)
 
 
-def _ends(rows: RowSelection) -> tuple[int, int]:
-    """The first selected row and the end of the last; both 0 if there is none."""
-    if not len(rows):
-        return 0, 0
-    if rows.starts is None or rows.stops is None:
-        offsets = rows.to_indices()
-        return int(offsets.min()), int(offsets.max()) + 1
-    return int(rows.starts[0]), int(rows.stops[-1])
+def counted_early(
+    context: ScanContext, units: Sequence[ScanUnit], projection: Projection
+) -> tuple[int, list[ScanUnit]]:
+    """Count the rows that pass of the units that need no data file for it.
+
+    Parameters
+    ----------
+    context : ScanContext
+    units : sequence of ScanUnit
+    projection : Projection
+
+    Returns
+    -------
+    num_rows : int
+    others : list of ScanUnit
+        Those whose data decides.
+    """
+    sources = planning_sources(context, projection)
+    if not sources:
+        return 0, list(units)
+    total, others = 0, list[ScanUnit]()
+    for unit in units:
+        fragment = context.metadata(unit.fragment)
+        rows = RowSelection.range(context.physical_rows(fragment), unit.start, unit.stop)
+        proved = frozenset[Expr]()
+        for answer in planning_answers(context, fragment, rows, projection, sources):
+            rows, proved = answer.rows, answer.proved
+        if not proved.issuperset(projection.conditions):
+            others.append(unit)
+            continue
+        deleted = context.snapshot.deletions(fragment, rows.num_rows)
+        total += len(rows if deleted is None else rows.minus(deleted.offsets))
+    return total, others
 
 
 def _physical_range(

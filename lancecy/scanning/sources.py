@@ -27,15 +27,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.errors import FormatError, LanceError
-from lancecy.expr import Expr, conjuncts, falsify
-from lancecy.index.answers import RowAnswer, all_of
-from lancecy.index.catalog import Catalog, catalog_of
+from lancecy.expr import Expr, falsify
+from lancecy.index.answers import all_of
+from lancecy.index.catalog import catalog_of
 from lancecy.rows import RowSelection
 from lancecy.scanning.fragment import FragmentFiles
 from lancecy.scanning.project import Projection
@@ -145,6 +146,13 @@ class CandidateSource(Protocol):
     def concerns(self, snapshot: Snapshot, projection: Projection) -> bool:
         """Whether it may know something about this filter; asked once per scan, before the fragments."""
 
+    def ruled_out(self, snapshot: Snapshot, projection: Projection) -> frozenset[int]:
+        """Fragments without a match that it knows of without being asked about each; none is always right.
+
+        Only sources that open no data file are asked, once per plan: plans of many fragments then take no time for
+        these.
+        """
+
     def candidates(self, question: Question) -> Candidates:
         """The rows of the fragment that may match.
 
@@ -166,6 +174,10 @@ class RowIds:
         """Whether the filter has such conditions."""
         return bool(projection.where)
 
+    def ruled_out(self, snapshot: Snapshot, projection: Projection) -> frozenset[int]:
+        """None: it knows of single fragments only."""
+        return frozenset()
+
     def candidates(self, question: Question) -> Candidates:
         """See :func:`lancecy.scanning.virtual.selected_rows`."""
         where = question.projection.where
@@ -185,8 +197,7 @@ class ScalarIndices:
         bound = projection.filter
         if bound is None or projection.index_use is False or snapshot.manifest.index_section is None:
             return False
-        catalog = catalog_of(snapshot)
-        return any(catalog.query(bound, condition) is not None for condition in conjuncts(bound.expr))
+        return bool(catalog_of(snapshot).questions(bound))
 
     def candidates(self, question: Question) -> Candidates:
         """See :class:`lancecy.index.catalog.Catalog`.
@@ -196,24 +207,34 @@ class ScalarIndices:
         LanceError
             An index is damaged, and the scan asked for indices (``use_scalar_index=True``).
         """
-        bound = question.projection.filter
-        if bound is None:
+        bound, fragment = question.projection.filter, question.fragment
+        if bound is None or fragment.id != fragment.stored_id:
             return Candidates()
-        catalog = catalog_of(question.snapshot)
-        told = {c: self._answer(catalog, question, c) for c in conjuncts(bound.expr)}
-        found = all_of(list(told.values()))
+        catalog, is_strict = catalog_of(question.snapshot), question.projection.index_use is True
+        told = [
+            (asked.conditions, catalog.answer(asked.query, fragment.id, question.num_rows, is_strict))
+            for asked in catalog.questions(bound)
+        ]
+        found = all_of([answer for _, answer in told])
         if found is None:
             return Candidates()
-        proved = tuple(condition for condition, one in told.items() if one is not None and one.is_exact)
-        return Candidates(found.rows, proved, names=found.names)
+        proved = (conditions for conditions, answer in told if answer is not None and answer.is_exact)
+        return Candidates(found.rows, tuple(chain.from_iterable(proved)), names=found.names)
 
-    def _answer(self, catalog: Catalog, question: Question, condition: Expr) -> RowAnswer | None:
-        bound, fragment = question.projection.filter, question.fragment
-        query = None if bound is None else catalog.query(bound, condition)
-        if query is None or fragment.id != fragment.stored_id:
-            return None
-        is_strict = question.projection.index_use is True
-        return catalog.answer(query, fragment.id, question.num_rows, is_strict)
+    def ruled_out(self, snapshot: Snapshot, projection: Projection) -> frozenset[int]:
+        """The fragments without a row that may match, found without a question about each.
+
+        Raises
+        ------
+        LanceError
+            As for :meth:`candidates`.
+        """
+        bound = projection.filter
+        if bound is None:
+            return frozenset()
+        catalog, is_strict = catalog_of(snapshot), projection.index_use is True
+        gone = (catalog.ruled_out(asked.query, is_strict) for asked in catalog.questions(bound))
+        return frozenset[int]().union(*gone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +247,10 @@ class PageStatistics:
     def concerns(self, snapshot: Snapshot, projection: Projection) -> bool:
         """Whether the filter has conditions other than those on row ids."""
         return projection.filter is not None
+
+    def ruled_out(self, snapshot: Snapshot, projection: Projection) -> frozenset[int]:
+        """None: it knows of single fragments only."""
+        return frozenset()
 
     def candidates(self, question: Question) -> Candidates:
         """See :func:`lancecy.expr.falsify`; 2.x files have no bounds."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 from lancecy.scanning.batches import cut, slice_rows, table_of
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.engine import UnitRows, count_rows, read_rows
-from lancecy.scanning.plan import ScanPlan
+from lancecy.scanning.plan import ScanPlan, counted_early
 from lancecy.scanning.project import Projection
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanUnit
@@ -120,9 +120,15 @@ def _enough(units: Sequence[ScanUnit], rows: int) -> int:
 
 
 def count(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> int:
-    """Count the rows that pass the filter, without reading other columns."""
-    schedule = schedule_of(context, plan.units)
-    return count_rows(context, plan.projection, plan.units, schedule, request.use_stats)
+    """Count the rows that pass the filter, without reading other columns.
+
+    No data file is opened for rows that indices name exactly.
+    """
+    total, units = 0, list(plan.units)
+    if request.use_stats:
+        total, units = counted_early(context, units, plan.projection)
+    schedule = schedule_of(context, units)
+    return total + count_rows(context, plan.projection, units, schedule, request.use_stats)
 
 
 def windows(sizes: Iterable[tuple[Sequence[ScanUnit], float]], budget: int) -> Iterator[tuple[ScanUnit, ...]]:

@@ -70,4 +70,6 @@ def test_many_keys_are_looked_up_in_an_index(tmp_path: Path, kind: pa.DataType) 
         found = ds.to_table(filter=text)
         assert found["n"].to_pylist() == [n for n in numbers if n in set(wanted) and n != 501]
         assert found.equals(ds.to_table(filter=text, use_scalar_index=False))
+        some = text & (lancecy.col("key") > pa.scalar(wanted[9], wide.type).cast(kind))
+        assert ds.count_rows(some) == ds.to_table(filter=some, use_scalar_index=False).num_rows
     assert "key_idx (BTREE)" in str(ds.scanner(filter=text).explain())
