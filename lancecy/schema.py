@@ -232,6 +232,8 @@ class Field:
     extension_name : str
     metadata : mapping of str to bytes
     children : tuple of Field
+    in_codes : bool
+        Texts are read as codes into a dictionary: a form in which a scan reads the field, in no schema.
     """
 
     name: str
@@ -246,6 +248,7 @@ class Field:
     children: tuple[Field, ...] = ()
     unenforced_primary_key: bool = False
     unenforced_primary_key_position: int = 0
+    in_codes: bool = False
 
     def __hash__(self) -> int:
         return self._hash
@@ -346,7 +349,8 @@ class Field:
             return pa.list_(self._only_child().arrow_field, self.list_size)
         if self.children:
             raise FormatError(f"field {self.name!r} of type {kind!r} has children")
-        return parse_logical_type(kind)
+        stored = parse_logical_type(kind)
+        return pa.dictionary(pa.int32(), stored) if self.in_codes else stored
 
     def _only_child(self) -> Field:
         if len(self.children) != 1:

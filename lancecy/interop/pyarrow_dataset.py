@@ -10,7 +10,7 @@ raises an error instead of crashing or returning nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -26,14 +26,16 @@ __all__ = ["PyarrowDataset", "to_pyarrow_dataset"]
 _REMEDY = "read by lancecy, not from files pyarrow could open - call scanner() or to_table() of this dataset"
 
 
-def to_pyarrow_dataset(source: Source) -> PyarrowDataset:
+def to_pyarrow_dataset(source: Source, read_dictionary: Sequence[str] | bool | None = None) -> PyarrowDataset:
     """The dataset as a pyarrow dataset; see :meth:`lancecy.Dataset.to_pyarrow_dataset`.
 
     Parameters
     ----------
     source : Dataset
+    read_dictionary : list of names or bool, optional
+        As for :meth:`lancecy.Dataset.scanner`.
     """
-    return PyarrowDataset(source)
+    return PyarrowDataset(source, read_dictionary=read_dictionary)
 
 
 class PyarrowDataset(pads.FileSystemDataset):  # type: ignore[misc]
@@ -44,6 +46,8 @@ class PyarrowDataset(pads.FileSystemDataset):  # type: ignore[misc]
     source : Dataset
     filter : pyarrow.compute.Expression, optional
         Every scan returns only rows for which it is true.
+    read_dictionary : list of names or bool, optional
+        Text columns that are dictionaries, in the schema and in every scan.
 
     Notes
     -----
@@ -51,15 +55,22 @@ class PyarrowDataset(pads.FileSystemDataset):  # type: ignore[misc]
     and ignored: the scan decides these itself.
     """
 
-    def __init__(self, source: Source, filter: pc.Expression | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        filter: pc.Expression | None = None,
+        read_dictionary: Sequence[str] | bool | None = None,
+    ) -> None:
+        schema = source.scanner(read_dictionary=read_dictionary).schema if read_dictionary else source.schema
         file_format = pads.IpcFileFormat()
         nowhere = file_format.make_fragment(_REMEDY, filesystem=fs.LocalFileSystem())
-        super().__init__([nowhere], source.schema, file_format, fs.LocalFileSystem())
+        super().__init__([nowhere], schema, file_format, fs.LocalFileSystem())
         self._source = source
         self._filter = filter
+        self._read_dictionary = read_dictionary
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (PyarrowDataset, (self._source, self._filter))
+        return (PyarrowDataset, (self._source, self._filter, self._read_dictionary))
 
     def __repr__(self) -> str:
         return f"PyarrowDataset(uri={self._source.uri!r}, version={self._source.version})"
@@ -78,7 +89,9 @@ class PyarrowDataset(pads.FileSystemDataset):  # type: ignore[misc]
         if unknown:
             raise TypeError(f"a scan has no option {', '.join(sorted(unknown))}")
         kept = _both(self._filter, filter)
-        return self._source.scanner(_columns(columns), kept, batch_size=batch_size, limit=limit)
+        return self._source.scanner(
+            _columns(columns), kept, batch_size=batch_size, limit=limit, read_dictionary=self._read_dictionary
+        )
 
     def scanner(
         self,
@@ -140,8 +153,17 @@ class PyarrowDataset(pads.FileSystemDataset):  # type: ignore[misc]
             As for :meth:`scanner`; with a filter the numbers count the rows that pass it.
         """
         if self._filter is None and filter is None:
-            return self._source.take(indices, _columns(columns))
+            return self._in_form(self._source.take(indices, _columns(columns)))
         return self.to_table(columns, filter, **options).take(indices)
+
+    def _in_form(self, rows: pa.Table) -> pa.Table:
+        """The rows with texts as dictionaries where the schema has these."""
+        for index, field in enumerate(rows.schema):
+            if field.name in self.schema.names and pa.types.is_dictionary(self.schema.field(field.name).type):
+                column = rows.column(index)
+                if not pa.types.is_dictionary(column.type):
+                    rows = rows.set_column(index, field.name, column.dictionary_encode())
+        return rows
 
     # -- other datasets made of it --------------------------------------------
 
@@ -152,7 +174,7 @@ class PyarrowDataset(pads.FileSystemDataset):  # type: ignore[misc]
         ----------
         expression : pyarrow.compute.Expression
         """
-        return PyarrowDataset(self._source, _both(self._filter, expression))
+        return PyarrowDataset(self._source, _both(self._filter, expression), self._read_dictionary)
 
     def sort_by(self, sorting: Any, **options: Any) -> pads.Dataset:
         """The rows sorted, in memory; arguments as in pyarrow."""

@@ -3,6 +3,8 @@
 A JSON column becomes text when a scan returns it. The JSON functions work on the stored form, so a column that they read
 is read as large binary instead; where an expression or an output needs its text too, that is made afterwards.
 
+A text column may be returned as a dictionary, which pages that store one give without expanding it.
+
 Of a column that a filter tests for nulls and nothing else, a scan reads only the levels or bitmaps, as null stubs
 (``encodings.blocks.null_only``). The filter then runs over the stubs without the calls that prepare values for
 comparison: a stub is no dictionary and no JSON.
@@ -20,9 +22,18 @@ from lancecy.encodings.arrow.columns import ArrowArray
 from lancecy.encodings.arrow.to_arrow import json_column
 from lancecy.expr import Bound, Expr
 from lancecy.expr.nodes import Call, Column
-from lancecy.schema import Field
+from lancecy.schema import Field, Schema
 
-__all__ = ["NullTests", "as_output", "json_paths", "null_tests", "read_as_stored", "stored_paths"]
+__all__ = [
+    "NullTests",
+    "as_output",
+    "json_paths",
+    "null_tests",
+    "read_as_stored",
+    "read_in_codes",
+    "stored_paths",
+    "texts_of",
+]
 
 
 Path = tuple[str, ...]
@@ -112,10 +123,57 @@ def _stored(field: Field, paths: frozenset[Path], above: Path) -> Field:
     return replace(field, children=tuple(_stored(child, paths, path) for child in field.children))
 
 
+def texts_of(schema: Schema) -> tuple[Field, ...]:
+    """The top-level columns that can be read in codes."""
+    return tuple(f for f in schema.fields if _is_text(f))
+
+
+def read_in_codes(schema: Schema, names: Sequence[str]) -> frozenset[str]:
+    """Find the text columns to read in codes.
+
+    Parameters
+    ----------
+    schema : Schema
+    names : sequence of str
+        Top-level columns.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        No column has such a name.
+    ValueError
+        A column is no text.
+
+    Examples
+    --------
+    >>> schema = Schema((Field("s", 0, logical_type="string"), Field("i", 1, logical_type="int32")))
+    >>> read_in_codes(schema, ["s"])
+    frozenset({'s'})
+    """
+    if not names:
+        return frozenset()
+    texts = frozenset(f.name for f in texts_of(schema))
+    for name in names:
+        path = schema.resolve(name)
+        if path[0] not in texts:
+            kind = schema.path(path)[-1].arrow_type
+            raise ValueError(
+                f"read_dictionary names {name!r}, a column of {kind}: it is for top-level text columns"
+            )
+    return frozenset(schema.resolve(name)[0] for name in names)
+
+
+def _is_text(field: Field) -> bool:
+    plain = field.logical_type in ("string", "large_string") and not field.extension_name
+    return plain and field.arrow_type == field.storage_type
+
+
 def as_output(column: ArrowArray, field: pa.Field) -> ArrowArray:
-    """The column as it is returned: a JSON column read in its stored form becomes text."""
+    """The column as it is returned: JSON in its stored form becomes text, and text a dictionary if that is wanted."""
     if isinstance(field.type, pa.JsonType) and pa.types.is_large_binary(column.type):
         return json_column(column, field.type, field.name)
+    if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(column.type):
+        return column.dictionary_encode()
     return column
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from lancecy.errors import NotFoundError
 from lancecy.file.tail import TAIL_BYTES
 from lancecy.file.v0.reader import DictionaryFile
+from lancecy.scanning.column_forms import texts_of
 from lancecy.scanning.fragment import FragmentFiles
 from lancecy.scanning.project import Projection, project
 from lancecy.scanning.request import ScanRequest
@@ -194,6 +195,17 @@ class ScanContext:
         found = self.session.map(step, [items[index] for index in order], blocking=blocking)
         results = dict(zip(order, found, strict=True))
         return [results[index] for index in range(len(items))]
+
+    @cached_property
+    def dictionary_texts(self) -> tuple[str, ...]:
+        """Names of the top-level text columns whose pages store dictionaries, by the files of the first fragment."""
+        texts = texts_of(self.snapshot.schema)
+        first = next(self.leading(), None)
+        if first is None or not texts:
+            return ()
+        files = self.files(first.id)
+        files.prepare(texts, self.session)
+        return tuple(f.name for f in texts if files.stores_dictionary(f))
 
     def projection(self, request: ScanRequest) -> Projection:
         """Columns that a request reads and returns; worked out once.

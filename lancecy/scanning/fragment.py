@@ -318,6 +318,11 @@ class FragmentFiles:
         held = ((part, pruned(wanted, part.ids)) for part in self.parts for wanted in unsure)
         return all(part.reader.knows(mine) for part, mine in held if mine is not None)
 
+    def stores_dictionary(self, wanted: Field) -> bool:
+        """Whether pages of a top-level text store codes and a dictionary; see :meth:`prepare`."""
+        held = ((part, pruned(wanted, part.ids)) for part in self.parts)
+        return any(part.reader.stores_dictionary(field) for part, field in held if field is not None)
+
     def estimated_bytes(self, fields: Sequence[Field]) -> int:
         """Encoded bytes of the fields in this fragment, from the metadata loaded so far; see :meth:`prepare`."""
         return sum(self._field_bytes(f) for f in fields)

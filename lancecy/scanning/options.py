@@ -55,6 +55,7 @@ class ScanOptions(TypedDict, total=False):
     io_buffer_size: int | None
     late_materialization: bool | list[str] | None
     use_scalar_index: bool | None
+    read_dictionary: Sequence[str] | bool | None
     fast_search: bool | None
     disable_scoring_autoprojection: bool | None
     blob_handling: BlobHandling | None

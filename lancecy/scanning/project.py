@@ -20,7 +20,7 @@ from lancecy.encodings.arrow.columns import ArrowArray, bare_type, storage_of
 from lancecy.expr import Bound, Expr, bind, conjuncts
 from lancecy.expr.nodes import Call
 from lancecy.expr.nodes import Column as ColumnExpr
-from lancecy.scanning.column_forms import read_as_stored, stored_paths
+from lancecy.scanning.column_forms import read_as_stored, read_in_codes, stored_paths
 from lancecy.scanning.request import ROW_OFFSET, VIRTUAL_COLUMNS, ScanRequest
 from lancecy.scanning.virtual import is_selectable
 from lancecy.schema import Field, Schema
@@ -146,7 +146,14 @@ def _needed(schema: Schema, paths: Iterable[Path]) -> tuple[Field, ...]:
     return tuple(pruned(top, frozenset(wanted[top.id])) or top for top in schema.fields if top.id in wanted)
 
 
-def _output(schema: Schema, names: pa.Schema, virtual: Sequence[str], name: str, expr: Expr | None) -> Output:
+def _output(
+    schema: Schema,
+    names: pa.Schema,
+    virtual: Sequence[str],
+    coded: frozenset[str],
+    name: str,
+    expr: Expr | None,
+) -> Output:
     if expr is not None:
         bound = bind(expr, names)
         if not isinstance(bound.expr, ColumnExpr):
@@ -154,7 +161,7 @@ def _output(schema: Schema, names: pa.Schema, virtual: Sequence[str], name: str,
         path = bound.expr.path
     else:
         path = (name,) if name in virtual else schema.resolve(name)
-    return _virtual(name, path[0]) if path[0] in virtual else _stored(schema, name, path)
+    return _virtual(name, path[0]) if path[0] in virtual else _stored(schema, name, path, coded)
 
 
 def _virtual_names(schema: Schema) -> list[str]:
@@ -167,9 +174,9 @@ def _virtual(name: str, column: str) -> Output:
     return Output(pa.field(name, pa.uint64(), True), virtual=column)
 
 
-def _stored(schema: Schema, name: str, path: Path) -> Output:
+def _stored(schema: Schema, name: str, path: Path, coded: frozenset[str]) -> Output:
     chain = schema.path(path)
-    leaf = chain[-1]
+    leaf = replace(chain[-1], in_codes=True) if path[0] in coded else chain[-1]
     nullable = any(node.nullable for node in chain)
     return Output(leaf.arrow_field.with_name(name).with_nullable(nullable), path=path)
 
@@ -208,13 +215,19 @@ def _tested(schema: Schema, bound: Bound | None, parts: Sequence[Expr]) -> _Test
 
 
 def _output_fields(
-    schema: Schema, outputs: Sequence[Output], bound: Bound | None, virtual: Sequence[str]
+    schema: Schema,
+    outputs: Sequence[Output],
+    bound: Bound | None,
+    virtual: Sequence[str],
+    coded: frozenset[str],
 ) -> tuple[Field, ...]:
     """Fields for the outputs; JSON that the filter reads in its stored form is read once, if nothing forbids it."""
     fields = _needed(schema, (path for out in outputs for path in out.paths if path[0] not in virtual))
     exprs = [out.bound.expr for out in outputs if out.bound is not None]
     whole = [out.path for out in outputs if out.path is not None]
-    return read_as_stored(fields, stored_paths([*exprs, *(() if bound is None else (bound.expr,))], whole))
+    fields = read_as_stored(fields, stored_paths([*exprs, *(() if bound is None else (bound.expr,))], whole))
+    computed = {path[0] for out in outputs if out.bound is not None for path in out.bound.paths}
+    return tuple(replace(f, in_codes=True) if f.name in coded - computed else f for f in fields)
 
 
 def project(schema: Schema, request: ScanRequest) -> Projection:
@@ -232,7 +245,8 @@ def project(schema: Schema, request: ScanRequest) -> Projection:
     has_expressions = request.filter is not None or any(expr is not None for _, expr in columns)
     virtual = _virtual_names(schema)
     names = _names(arrow, virtual) if has_expressions else arrow
-    outputs = tuple(_output(schema, names, virtual, name, expr) for name, expr in columns)
+    coded = read_in_codes(schema, request.in_codes)
+    outputs = tuple(_output(schema, names, virtual, coded, name, expr) for name, expr in columns)
     asked = {"_rowid": request.with_row_id, "_rowaddr": request.with_row_address}
     listed = {out.field.name for out in outputs if out.virtual is not None}
     outputs += tuple(_virtual(name, name) for name, wanted in asked.items() if wanted and name not in listed)
@@ -242,7 +256,7 @@ def project(schema: Schema, request: ScanRequest) -> Projection:
     rest = [] if bound is None else [part for part in conjuncts(bound.expr) if part not in where]
     return Projection(
         outputs=outputs,
-        fields=_output_fields(schema, outputs, bound, virtual),
+        fields=_output_fields(schema, outputs, bound, virtual, coded),
         schema=pa.schema([out.field for out in outputs], metadata=arrow.metadata),
         where=where,
         virtual=tuple(name for name in virtual if (name,) in paths),

@@ -66,6 +66,8 @@ class ScanRequest:
         Skip pages whose statistics prove that no row matches.
     index_use : bool or None
         Use indices: False, no; True, and raise if one cannot be read; None, and warn then.
+    in_codes : tuple of str
+        Text columns that are returned as Arrow dictionaries.
     """
 
     columns: tuple[tuple[str, Expr | None], ...] | None = None
@@ -80,6 +82,7 @@ class ScanRequest:
     ordered: bool = True
     use_stats: bool = True
     index_use: bool | None = None
+    in_codes: tuple[str, ...] = ()
 
     def narrowed(self, names: Sequence[str]) -> ScanRequest:
         """The same request with only these of its columns.
@@ -206,6 +209,7 @@ def make_request(
     ordered: bool = True,
     use_stats: bool = True,
     index_use: bool | None = None,
+    read_dictionary: Sequence[str] = (),
 ) -> ScanRequest:
     """Check the user's arguments and make a request from them.
 
@@ -234,4 +238,5 @@ def make_request(
         ordered=bool(ordered),
         use_stats=bool(use_stats),
         index_use=None if index_use is None else bool(index_use),
+        in_codes=tuple(read_dictionary),
     )

@@ -142,6 +142,8 @@ def _fixed_width(block: FixedWidth, data_type: pa.DataType, _field: Field | None
 def _variable_width(
     block: VariableWidth, data_type: pa.DataType, field: Field | None, check: bool
 ) -> pa.Array:
+    if field is not None and field.in_codes and pa.types.is_dictionary(data_type):
+        return _variable_width(block, data_type.value_type, field, check).dictionary_encode()
     is_text, width = VARIABLE_TYPES.get(data_type, (False, 0))
     if width != block.offset_width:
         raise _misfit(block, data_type)
@@ -216,7 +218,7 @@ def _structured(block: Structured, data_type: pa.DataType, field: Field | None, 
 def _coded(block: Coded, data_type: pa.DataType, field: Field | None, check: bool) -> pa.Array:
     if not pa.types.is_dictionary(data_type):
         raise _misfit(block, data_type)
-    codes = _fixed_width(block.codes, data_type.index_type, None, check)
+    codes = _codes(block.codes, data_type.index_type, field, check)
     values = _array(block.dictionary, data_type.value_type, field, check)
     if values.null_count:
         # Null rows must be null by validity: 2.0 files point them at a null in the dictionary.
@@ -224,6 +226,16 @@ def _coded(block: Coded, data_type: pa.DataType, field: Field | None, check: boo
         codes = pc.if_else(is_null, pa.scalar(None, codes.type), codes)
     # The codes were checked against the dictionary by a kernel; safe=True would do it again.
     return pa.DictionaryArray.from_arrays(codes, values, ordered=data_type.ordered, safe=False)
+
+
+def _codes(block: FixedWidth, data_type: pa.DataType, field: Field | None, check: bool) -> pa.Array:
+    """Codes of the type; those of a text are stored unsigned, as wide as the page needs."""
+    if field is None or not field.in_codes:
+        return _fixed_width(block, data_type, None, check)
+    stored = _UNSIGNED.get(block.bits)
+    if stored is None:
+        raise FormatError(f"a page has codes of {block.bits} bits")
+    return _fixed_width(block, stored, None, check).cast(data_type)
 
 
 def _all_null(block: AllNull, data_type: pa.DataType, _field: Field | None, _check: bool) -> pa.Array:
@@ -273,6 +285,8 @@ def _pieces(block: Pieces, data_type: pa.DataType, field: Field | None, check: b
         chunks.extend(column.chunks if isinstance(column, pa.ChunkedArray) else [column])
     return pa.chunked_array(chunks, data_type)
 
+
+_UNSIGNED = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}
 
 _MAKERS: dict[type[object], Callable[[Any, pa.DataType, Field | None, bool], ArrowArray]] = {
     FixedWidth: _fixed_width,

@@ -43,7 +43,7 @@ def look_up(
     items : Block
         The dictionary.
     field : Field
-        The leaf; one of a dictionary type keeps its codes.
+        The leaf; one of a dictionary type, or read in codes, keeps its codes.
     layers : tuple of Layer, inner to outer
     definition : (num_levels,) uint16 or None
     limits : Limits
@@ -65,7 +65,7 @@ def look_up(
     mask, null_count = None, 0
     if definition is not None:
         mask, null_count = slot_validity(definition, 0, all_visible_max(layers), numbers.size)
-    if field.logical_type.startswith("dict:"):
+    if field.in_codes or field.logical_type.startswith("dict:"):
         block: Block = _coded(codes, numbers, items, mask)
     else:
         block = taken(numbers, items, mask, limits)

@@ -247,7 +247,8 @@ def _fitted(block: Block, field: Field) -> Block:
             return replace(
                 block, offset_width=column.offset_width, offsets=np.zeros(block.length + 1, np.int64)
             )
-        if not _fits(block, column):
+        in_form = block.dictionary if field.in_codes and isinstance(block, Coded) else block
+        if not _fits(in_form, column):
             raise FormatError(
                 f"a page decodes to {_describe(block)}, where the column is {printable(field.logical_type)}"
             )

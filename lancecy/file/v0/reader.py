@@ -462,6 +462,9 @@ class V0Reader:
         """Estimated bytes of the field and all below it in the file; no IO."""
         return min(int(self.page_bytes(field).sum()), self.source.size)
 
+    def stores_dictionary(self, _field: Field) -> bool:
+        return False
+
     def knows(self, _field: Field) -> bool:
         """True: one page table describes all columns of the file."""
         return True

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.encodings.model.block import AllNull, Block, Reordered
+from lancecy.encodings.model.layouts import MiniBlock
 from lancecy.encodings.model.ledger import ByteLedger
 from lancecy.encodings.model.pages import Column, PageMemory
 from lancecy.encodings.model.spec import EndedList
@@ -221,6 +222,11 @@ class V2Reader:
         return self._columns.get(column.index + 1)
 
     # -- columns
+
+    def stores_dictionary(self, field: Field) -> bool:
+        column = self._primary(field)
+        specs = () if column is None else column.specs
+        return any(isinstance(spec, MiniBlock) and spec.dictionary is not None for spec in specs)
 
     def knows(self, field: Field) -> bool:
         """Whether the field's columns are parsed, or can be without a request."""
