@@ -7,6 +7,7 @@ may have expired. Options that obstore may understand in another way leave all t
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -63,11 +64,14 @@ class Direct:
     ----------
     store : obstore.store.S3Store
     bucket : str
+    loop : asyncio.AbstractEventLoop
+        Runs in a thread of its own.
     """
 
-    def __init__(self, store: Any, bucket: str) -> None:
+    def __init__(self, store: Any, bucket: str, loop: asyncio.AbstractEventLoop) -> None:
         self._store = store
         self._inside = f"{bucket}/"
+        self._loop = loop
         self._failures = 0
         self._library = import_module("obstore")
 
@@ -107,6 +111,34 @@ class Direct:
         starts, stops = [start for start, _ in pairs], [stop for _, stop in pairs]
         found: list[Any] = self._library.get_ranges(self._store, key, starts=starts, ends=stops, coalesce=0)
         return found
+
+    def each(self, wanted: Sequence[tuple[str, int, int]]) -> list[Any]:
+        """Buffers with one range each of several objects, requested at once.
+
+        One thread waits for all of them: threads that wait for one each take turns to hold the lock of Python.
+
+        Parameters
+        ----------
+        wanted : sequence of (str, int, int)
+            Bucket and key, start and stop; no range is empty.
+
+        Returns
+        -------
+        list of buffer or None
+            None where s3fs has to be asked.
+        """
+        if self._failures >= _FAILURES or _Process.is_forked:
+            return [None] * len(wanted)
+        _Process.used = True
+        answers: list[Any] = import_module("fsspec.asyn").sync(self._loop, self._each, wanted)
+        failed = [isinstance(answer, BaseException) for answer in answers]
+        self._failures = self._failures + 1 if any(failed) else 0
+        return [None if is_failed else answer for answer, is_failed in zip(answers, failed, strict=True)]
+
+    async def _each(self, wanted: Sequence[tuple[str, int, int]]) -> list[Any]:
+        read, bucket = self._library.get_range_async, len(self._inside)
+        asked = [read(self._store, name[bucket:], start=start, end=stop) for name, start, stop in wanted]
+        return await asyncio.gather(*asked, return_exceptions=True)
 
     def whole(self, name: str) -> Any:
         """A buffer with a whole object.
@@ -180,7 +212,7 @@ def direct_requests(fs: Any, root: str, options: Mapping[str, Any]) -> Direct | 
     known = _KNOWN.setdefault(fs, {})
     if bucket not in known:
         try:
-            known[bucket] = Direct(_store(fs, bucket, options), bucket)
+            known[bucket] = Direct(_store(fs, bucket, options), bucket, fs.loop)
         except Exception:  # noqa: BLE001 - a bad endpoint is reported by s3fs
             known[bucket] = None
     return known[bucket]

@@ -12,8 +12,8 @@ those bytes costs no request.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from lancecy.store.base import Memory, Store, StoreTraits
 from lancecy.store.ranges import MergedRanges, joined, merge, split, worthwhile_holes
 from lancecy.store.reads import Ranges, SourceFile, Span
 
-__all__ = ["Block", "FileKey", "Job", "RetainingFetch", "RunAll", "fetch_round", "file_key"]
+__all__ = ["Block", "FileKey", "Job", "ReadsTogether", "RetainingFetch", "RunAll", "fetch_round", "file_key"]
 
 Int64s: TypeAlias = NDArray[np.int64]
 FileKey: TypeAlias = tuple[int, str, int]
@@ -37,6 +37,25 @@ _FEW = 16
 # Requests that are small on average: so many times the store's ``concurrency`` are in flight.
 _SMALL_BYTES = 256 << 10
 _SMALL_WIDTH = 4
+
+
+@runtime_checkable
+class ReadsTogether(Protocol):
+    """A store that reads ranges of several objects in one call, without a thread for each."""
+
+    def get_each(self, wanted: Sequence[tuple[str, int, int]]) -> list[Memory | None]:
+        """One range each of several objects, requested at once.
+
+        Parameters
+        ----------
+        wanted : sequence of (str, int, int)
+            Path, start and stop; no range is empty.
+
+        Returns
+        -------
+        list of Memory or None
+            None for a range that ``get_many`` has to be asked for, which tells what is wrong.
+        """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +84,10 @@ class Block:
         present = (run >= 0) & (positions + lengths <= self.stops[run])
         places = np.where(present, self.bases[run] + positions - self.starts[run], 0)
         return present | (lengths == 0), np.where(lengths == 0, 0, places)
+
+    def is_whole(self, file: SourceFile) -> bool:
+        """Whether it has all bytes of a file, in their order."""
+        return self.arena.size == file.size and self.starts.size == 1
 
     def joined(self, other: Block) -> Block:
         """One block with the bytes of both, this one's first."""
@@ -135,16 +158,16 @@ def fetch_round(
     plans = []
     for key, indexes in grouped.items():
         file = requests[indexes[0]].file
-        if file.store.traits.is_mapped:
-            memory = None if maps is None else maps.get(key)
-            if memory is None:
-                memory = _whole(file)
-                if maps is not None:
-                    maps[key] = memory
-            for index in indexes:
-                spans[index] = Span(memory, requests[index].positions)
+        block = known.get(key) if known else None
+        if block is not None and block.is_whole(file):
+            memory = block.arena
+        elif file.store.traits.is_mapped:
+            memory = _mapped(key, file, maps)
         else:
-            plans.append(_plan(file, indexes, requests, known.get(key) if known else None))
+            plans.append(_plan(file, indexes, requests, block))
+            continue
+        for index in indexes:
+            spans[index] = Span(memory, requests[index].positions)
     _deliver(plans, run_all)
     for plan in plans:
         if known is not None and plan.block is not None:
@@ -200,8 +223,7 @@ class RetainingFetch:
     def whole(self, file: SourceFile) -> Block | None:
         """The block that has all bytes of a file, None if there is none."""
         block = self._blocks.get(file_key(file))
-        is_whole = block is not None and block.starts.size == 1 and block.arena.size == file.size
-        return block if is_whole else None
+        return block if block is not None and block.is_whole(file) else None
 
     @property
     def nbytes(self) -> int:
@@ -231,12 +253,17 @@ def _check(request: Ranges) -> None:
         )
 
 
-def _whole(file: SourceFile) -> Memory:
+def _mapped(key: FileKey, file: SourceFile, maps: dict[FileKey, Memory] | None) -> Memory:
+    memory = None if maps is None else maps.get(key)
+    if memory is not None:
+        return memory
     memory = file.store.get(file.path)
     if memory.size < file.size:
         raise TruncatedError(
             f"{file.path!r} has shrunk from {file.size} bytes to {memory.size}", path=file.path
         )
+    if maps is not None:
+        maps[key] = memory
     return memory
 
 
@@ -249,30 +276,62 @@ def _plan(file: SourceFile, indexes: list[int], requests: Sequence[Ranges], know
     return _Plan(file, indexes, positions, lengths, known)
 
 
+@dataclass(slots=True, eq=False)
+class _Sole:
+    """The only request for a file, whose answer becomes the arena without a copy."""
+
+    plan: _Plan
+    start: int
+    stop: int
+
+    def __call__(self) -> None:
+        (memory,) = _exactly(self.plan.file, [self.start], [self.stop])
+        self.fill(memory)
+
+    def fill(self, memory: Memory) -> None:
+        edges = np.array([self.start], np.int64), np.array([self.stop], np.int64), np.zeros(1, np.int64)
+        self.plan.block = Block(*edges, memory)
+
+
+@dataclass(slots=True, eq=False)
+class _Share:
+    """What a round reads from one store."""
+
+    store: Store
+    soles: list[_Sole] = field(default_factory=list)
+    jobs: list[Job] = field(default_factory=list)
+    nbytes: int = 0
+
+    def lanes(self) -> list[Job]:
+        """Jobs to run side by side, as many as the store can use."""
+        traits = self.store.traits
+        jobs: list[Job] = [*self.jobs, *self.soles]
+        width = max(1, traits.concurrency)
+        lanes: list[Job] = []
+        # Small requests wait for most of their time, so more of them are in flight.
+        if traits.batches and self.nbytes <= _SMALL_BYTES * len(jobs):
+            width *= _SMALL_WIDTH
+            if len(self.soles) > 1 and isinstance(self.store, ReadsTogether):
+                lanes, jobs = [_joint_job(self.store, self.soles, width)], self.jobs
+        width = min(len(jobs), width)
+        return lanes + [_in_turn(jobs[lane::width]) for lane in range(width)]
+
+
 def _deliver(plans: Sequence[_Plan], run_all: RunAll) -> None:
-    """Fill every plan's block, with as many requests in flight as each store can use."""
-    by_store: dict[int, tuple[Store, list[Job], list[int]]] = {}
+    """Fill every plan's block."""
+    shares: dict[int, _Share] = {}
     for plan in plans:
-        _, mine, wanted = by_store.setdefault(id(plan.file.store), (plan.file.store, [], []))
-        mine.extend(_jobs(plan))
-        wanted.append(int(plan.lengths.sum()))
-    work = [
-        _in_turn(jobs[lane::width])
-        for store, jobs, wanted in by_store.values()
-        if (width := min(len(jobs), _width(store.traits, len(jobs), sum(wanted))))
-        for lane in range(width)
-    ]
+        share = shares.setdefault(id(plan.file.store), _Share(plan.file.store))
+        _divide(plan, share)
+    work = [lane for share in shares.values() for lane in share.lanes()]
     if work:
         run_all(work)
+    left = [sole for share in shares.values() for sole in share.soles if sole.plan.block is None]
+    if left:
+        run_all(left)
     for plan in plans:
         if plan.known is not None and plan.block is not plan.known and plan.block is not None:
             plan.block = plan.known.joined(plan.block)
-
-
-def _width(traits: StoreTraits, num_jobs: int, nbytes: int) -> int:
-    """Requests to keep in flight: more of small ones, which wait for most of their time."""
-    is_waiting = traits.batches and nbytes <= _SMALL_BYTES * num_jobs
-    return max(1, traits.concurrency) * (_SMALL_WIDTH if is_waiting else 1)
 
 
 def _in_turn(jobs: Sequence[Job]) -> Job:
@@ -283,30 +342,47 @@ def _in_turn(jobs: Sequence[Job]) -> Job:
     return run
 
 
-def _jobs(plan: _Plan) -> list[Job]:
-    """The requests for what is not known yet; each fills its part of the arena."""
+def _joint_job(store: ReadsTogether, soles: Sequence[_Sole], most: int) -> Job:
+    """Single requests of several files, ``most`` at once; those that fail are left."""
+
+    def run() -> None:
+        for at in range(0, len(soles), most):
+            some = soles[at : at + most]
+            answers = store.get_each([(sole.plan.file.path, sole.start, sole.stop) for sole in some])
+            for sole, memory in zip(some, answers, strict=True):
+                if memory is not None:
+                    sole.fill(memory)
+
+    return run
+
+
+def _divide(plan: _Plan, share: _Share) -> None:
+    """Add the requests for what is not known yet; each fills its part of the arena."""
     positions, lengths = plan.positions, plan.lengths
+    share.nbytes += sum(lengths.tolist()) if lengths.size <= _FEW else int(lengths.sum())
     if plan.known is not None:
-        present, _ = plan.known.locate(positions, lengths)
+        present, places = plan.known.locate(positions, lengths)
         if present.all():
-            plan.block = plan.known
-            return []
+            plan.block, plan.places = plan.known, places
+            return
         positions, lengths = positions[~present], lengths[~present]
-    traits = plan.file.store.traits
+    traits = share.store.traits
     merged = _merged(positions, lengths, traits)
     plan.places = merged.arena_positions if plan.known is None else None
-    sizes = merged.stops - merged.starts
-    bases = np.cumsum(sizes) - sizes
     starts, stops = split(merged.starts, merged.stops, traits.merge_cap)
     if starts.size == 1:
-        return [_sole_job(plan, int(starts[0]), int(stops[0]))]
+        share.soles.append(_Sole(plan, int(starts[0]), int(stops[0])))
+        return
+    sizes = merged.stops - merged.starts
+    bases = np.cumsum(sizes) - sizes
     arena = np.empty(int(sizes.sum()), dtype=np.uint8)
     plan.block = Block(merged.starts, merged.stops, bases, arena)
     edges = np.concatenate([[0], np.cumsum(stops - starts)]).tolist()
     parts = list(zip(starts.tolist(), stops.tolist(), edges[:-1], strict=True))
-    if traits.batches:
-        return [_filling_job(plan.file, parts, arena)] if parts else []
-    return [_filling_job(plan.file, [part], arena) for part in parts]
+    if not traits.batches:
+        share.jobs += [_filling_job(plan.file, [part], arena) for part in parts]
+    elif parts:
+        share.jobs.append(_filling_job(plan.file, parts, arena))
 
 
 def _merged(positions: Int64s, lengths: Int64s, traits: StoreTraits) -> MergedRanges:
@@ -317,17 +393,6 @@ def _merged(positions: Int64s, lengths: Int64s, traits: StoreTraits) -> MergedRa
         if holes.any():
             return joined(merged, holes)
     return merged
-
-
-def _sole_job(plan: _Plan, start: int, stop: int) -> Job:
-    """A single request, whose answer becomes the arena without a copy."""
-
-    def run() -> None:
-        (memory,) = _exactly(plan.file, [start], [stop])
-        edge = np.array([start], np.int64), np.array([stop], np.int64), np.zeros(1, np.int64)
-        plan.block = Block(*edge, memory)
-
-    return run
 
 
 def _filling_job(file: SourceFile, parts: Sequence[tuple[int, int, int]], arena: Memory) -> Job:

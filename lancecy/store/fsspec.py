@@ -203,6 +203,20 @@ class FsspecStore:
             for pair in wanted
         ]
 
+    def get_each(self, wanted: Sequence[tuple[str, int, int]]) -> list[Memory | None]:
+        """See ``fetch.ReadsTogether``."""
+        for path, start, stop in wanted:
+            check_path(path)
+            check_range(start, stop)
+        built = self._open()
+        if built.direct is None:
+            return [None] * len(wanted)
+        answers = built.direct.each([(self._full(built, path), start, stop) for path, start, stop in wanted])
+        return [
+            None if answer is None or len(answer) != stop - start else np.frombuffer(answer, np.uint8)
+            for answer, (_, start, stop) in zip(answers, wanted, strict=True)
+        ]
+
     def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
         folder = check_prefix(prefix)
         return self._list(folder, start_after or "")

@@ -227,9 +227,9 @@ def split(starts: Int64s, stops: Int64s, cap: int) -> tuple[Int64s, Int64s]:
     [[0, 5, 50], [5, 10, 55]]
     """
     lengths = stops - starts
-    parts = -(-lengths // cap)
-    if parts.size == 0 or int(parts.max()) == 1:
+    if int(lengths.max(initial=0)) <= cap:
         return starts, stops
+    parts = -(-lengths // cap)
     owner = np.repeat(np.arange(starts.size), parts)
     index = np.arange(owner.size) - np.repeat(np.cumsum(parts) - parts, parts)
     step = -(-lengths // parts)

@@ -5,21 +5,21 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import pytest
 
-from lancecy.errors import StoreError, TruncatedError
+from lancecy.errors import DatasetNotFoundError, StoreError, TruncatedError
 from lancecy.session import Session
-from lancecy.store.base import Store, StoreTraits
+from lancecy.store.base import Memory, Store, StoreTraits
 from lancecy.store.local import LocalStore
 from lancecy.store.memory import MemoryStore
 from lancecy.store.reads import Ranges, SourceFile, Span
-from lancecy.store.wrap import CountingStore, Pairs, WrappedStore
+from lancecy.store.wrap import CountingStore, Pairs, Request, WrappedStore
 from tests.helpers.faults import Fault, FaultyStore
 
 T = TypeVar("T")
@@ -227,6 +227,34 @@ def test_first_error_ends_the_round(session: Session) -> None:
     with pytest.raises(StoreError, match="broken"):
         session.fetch([request])
     check(request, session.fetch([request])[0])  # the fault is over, and the pool is in order
+
+
+def test_small_files_are_read_by_one_call_and_again_where_it_has_no_answer(session: Session) -> None:
+    class Joint(CountingStore):
+        calls: ClassVar[list[int]] = []
+
+        def get_each(self, wanted: Sequence[tuple[str, int, int]]) -> list[Memory | None]:
+            self.calls.append(len(wanted))
+            return [
+                None if path == "7" else self.inner.get(path, start, stop) for path, start, stop in wanted
+            ]
+
+    objects = {str(number): DATA[number : number + 100] for number in range(20)}
+    store = Joint(memory_store(replace(TRAITS, concurrency=2, batches=True), objects))
+    requests = [ranges(store, [(5, 10), (20, 9)], name, 100) for name in objects]
+    for request, span in zip(requests, session.fetch(requests), strict=True):
+        check(request, span, objects[request.file.path])
+    # Four times the store's concurrency at once.
+    assert store.calls == [8, 8, 4]
+    assert store.requests == [Request("get_many", "7", 5, 29)]
+    store.calls.clear()
+    large = [ranges(store, [(0, len(DATA) * 2)], name, 1 << 20) for name in objects]
+    with pytest.raises(TruncatedError):  # from a request of its own
+        session.fetch(large)
+    assert store.calls == []
+    store.inner.delete(["7"])
+    with pytest.raises(DatasetNotFoundError, match="'7'"):
+        session.fetch(requests)
 
 
 @pytest.mark.parametrize("seed", range(40))

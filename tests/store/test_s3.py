@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lancecy.errors import DatasetNotFoundError, ExistsError, StoreError, TruncatedError
+from lancecy.errors import DatasetNotFoundError, ExistsError, PathPolicyError, StoreError, TruncatedError
 from lancecy.session import Session
 from lancecy.store import s3_upload
 from lancecy.store.base import PutMode
@@ -80,6 +80,20 @@ def test_what_the_direct_requests_cannot_tell_is_left_to_s3fs(s3_server: S3Serve
         with pytest.raises(ExistsError):
             store.put("a", b"other", PutMode.CREATE)
         assert bytes(store.get("a")) == b"0123456789"
+
+
+def test_one_call_reads_several_objects(s3_server: S3Server) -> None:
+    uri = f"{s3_server.make_bucket('particular')}/each"
+    direct, left = (FsspecStore(uri, {**s3_server.storage_options, **more}) for more in ({}, LEFT_TO_S3FS))
+    for name in "abc":
+        direct.put(f"data/{name}", name.encode() * 10)
+    wanted = [("data/c", 0, 10), ("data/a", 2, 5), ("data/gone", 0, 1), ("data/b", 8, 11)]
+    found = [None if memory is None else bytes(memory) for memory in direct.get_each(wanted)]
+    # One is missing, and another is shorter.
+    assert found == [b"c" * 10, b"aaa", None, None]
+    assert left.get_each(wanted) == [None] * 4
+    with pytest.raises(PathPolicyError):
+        direct.get_each([("data/a", 0, 1), ("../a", 0, 1)])
 
 
 def test_many_failures_leave_the_rest_to_s3fs(s3_server: S3Server) -> None:
