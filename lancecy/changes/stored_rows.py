@@ -20,6 +20,7 @@ from lancecy.scanning.column_forms import json_paths, read_as_stored
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.engine import UnitRows, read_rows
 from lancecy.scanning.fragment import FragmentFiles
+from lancecy.scanning.outputs import are_worth_threads
 from lancecy.scanning.plan import ScanPlan, plan
 from lancecy.scanning.project import Projection
 from lancecy.scanning.request import ScanRequest
@@ -114,11 +115,15 @@ def stored_rows(
 def _room(context: ScanContext, planned: ScanPlan, most: int) -> tuple[int, int]:
     """Bytes of a window, and the number of windows that are read ahead.
 
-    One thread reads what a filter leaves of a window of mapped files, so each thread has a small window. Other
-    windows are read by several threads, or with common requests.
+    One thread reads what a filter leaves of a window of mapped files, so each thread has a small window, or the
+    caller reads all if threads are not worth it. Other windows are read by several threads, or with common requests.
     """
     if planned.projection.filter is None or not context.snapshot.is_mapped:
         return most, 1
+    fields = planned.projection.filter_fields
+    files = context.several_files([unit.fragment for task in planned.tasks for unit in task.units], fields)
+    if not are_worth_threads([(each, each.num_rows) for each in files], fields):
+        return most, 0
     threads = context.session.threads
     share = sum(task.num_bytes for task in planned.tasks) // (_WINDOWS_PER_THREAD * threads)
     return min(2 * most // threads, max(_SMALLEST_WINDOW, share)), threads

@@ -19,7 +19,7 @@ from lancecy.rows import RowSelection
 from lancecy.scanning.column_forms import NullTests, null_tests
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.fragment import FragmentFiles
-from lancecy.scanning.outputs import map_sized, read_columns, read_several
+from lancecy.scanning.outputs import are_worth_threads, map_sized, read_columns, read_several
 from lancecy.scanning.project import Projection
 from lancecy.scanning.request import ROW_OFFSET
 from lancecy.scanning.sources import CandidateSource, Question, answers, concerned
@@ -84,8 +84,9 @@ def spread_candidates(
     projection: Projection,
     sources: Sequence[CandidateSource],
     step: Callable[[CandidateUnit], U],
+    row_ns: float = 0.0,
 ) -> list[U]:
-    """Apply a function to the candidates of units side by side.
+    """Apply a function to the candidates of units, side by side if there is enough to decode.
 
     Parameters
     ----------
@@ -94,6 +95,8 @@ def spread_candidates(
     projection : Projection
     sources : sequence of CandidateSource
     step : function of a CandidateUnit
+    row_ns : float, nanoseconds
+        How long it takes for a row that is read, about.
 
     Returns
     -------
@@ -107,8 +110,11 @@ def spread_candidates(
     # Opening mapped files takes little but the interpreter, so threads would only wait for each other.
     opened = (candidates(context, unit, projection, sources) for unit in units)
     found = [c for c in opened if len(c.rows)]
+    fields = projection.filter_fields or projection.fields
     for c in found:
-        c.files.prepare(projection.filter_fields or projection.fields, context.session)
+        c.files.prepare(fields, context.session)
+    if not are_worth_threads([(c.files, len(c.rows)) for c in found], fields, row_ns):
+        return [step(c) for c in found]
     return context.spread(step, found, fragment_of)
 
 
@@ -134,6 +140,8 @@ def all_passing(context: ScanContext, units: Sequence[CandidateUnit]) -> list[Fi
     if all(c.projection.filter is None for c in units):
         return [FilteredUnit(c.files, c.rows, c.rows) for c in units]
     work = sum(bytes_of(c, c.projection.filter_fields) for c in units)
+    if not are_worth_threads([(c.files, len(c.rows)) for c in units], units[0].projection.filter_fields):
+        work = 0.0
     found = map_sized(context, lambda group: _passing_group(context, group), list(_small_groups(units)), work)
     return [c for group in found for c in group]
 

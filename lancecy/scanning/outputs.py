@@ -29,6 +29,7 @@ from lancecy.session import Session
 
 __all__ = [
     "INLINE_BYTES",
+    "are_worth_threads",
     "in_order",
     "jobs_of",
     "map_sized",
@@ -86,11 +87,14 @@ def pick_is_cheaper(files: FragmentFiles, wanted: Field, rows: RowSelection, pic
     picked : RowSelection
         The candidates that are returned.
     """
-    costs = _CHUNKS if files.in_chunks else _PAGES if files.version >= (2, 0) else _LEGACY
-    run, row, byte = _of_field(costs, wanted)
+    run, row, byte = _of_field(_costs_of(files), wanted)
     row += byte * files.estimated_bytes([wanted]) / max(1, files.num_rows)
     budget = (len(rows) - len(picked)) * row
     return len(picked) * run < budget or _num_runs(picked) * (run + _SHORT_RUN) < budget
+
+
+def _costs_of(files: FragmentFiles) -> _Costs:
+    return _CHUNKS if files.in_chunks else _PAGES if files.version >= (2, 0) else _LEGACY
 
 
 @lru_cache(maxsize=4096)
@@ -123,6 +127,8 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 INLINE_BYTES = 4 << 20
+# While one thread decodes for a shorter time, all others wait for the interpreter, which opens and plans the next fragment.
+_WORTH_NANOSECONDS = 2e6
 SMALL_COLUMN_BYTES = 64 << 10
 
 
@@ -134,6 +140,28 @@ def map_sized(context: ScanContext, function: Callable[[T], U], items: Sequence[
     if nbytes < INLINE_BYTES:
         return [function(item) for item in items]
     return context.session.map(function, items)
+
+
+def are_worth_threads(
+    items: Sequence[tuple[FragmentFiles, int]], fields: Sequence[Field], row_ns: float = 0.0
+) -> bool:
+    """Whether several threads read fields of memory-mapped fragments in less time than one.
+
+    Parameters
+    ----------
+    items : sequence of (FragmentFiles, int)
+        Fragments whose files are open, and the number of rows to read of each.
+    fields : sequence of Field
+        Top-level fields, pruned.
+    row_ns : float, nanoseconds
+        What is done with a row when it is read.
+    """
+    taken = row_ns * sum(num_rows for _, num_rows in items)
+    for files, num_rows in items:
+        for wanted in fields:
+            _, row, byte = _of_field(_costs_of(files), wanted)
+            taken += num_rows * (row + byte * files.estimated_bytes([wanted]) / max(1, files.num_rows))
+    return taken >= _WORTH_NANOSECONDS * len(items)
 
 
 def read_field(

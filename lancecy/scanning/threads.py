@@ -194,9 +194,9 @@ def read_ahead(
 ) -> Iterator[tuple[T, U]]:
     """Yield items and their results; read the next ``ahead`` ones while the caller works on this one.
 
-    With one thread and mapped files, each is read on demand.
+    With none ahead, or with one thread and mapped files, each is read on demand.
     """
-    if context.snapshot.is_mapped and context.session.threads == 1:
+    if not ahead or (context.snapshot.is_mapped and context.session.threads == 1):
         yield from ((item, read(item)) for item in items)
         return
     waiting: deque[tuple[T, Future[U]]] = deque()

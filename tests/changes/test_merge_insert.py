@@ -151,6 +151,22 @@ def test_condition_chooses_among_matching_rows(condition: Any, updated: list[int
         assert [key for key, value in found.items() if value == "x"] == [*updated, 9]
 
 
+@pytest.mark.parametrize("worth", [0.0, 1e12], ids=["threads", "one-thread"])
+def test_fragments_are_searched_by_threads_or_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worth: float
+) -> None:
+    monkeypatch.setattr("lancecy.scanning.outputs._WORTH_NANOSECONDS", worth)
+    table = {"id": np.arange(8000), "v": np.zeros(8000, np.int64)}
+    ds = lancecy.write_dataset(table, tmp_path / "t", max_rows_per_file=1000)
+    rows = {"id": np.arange(0, 16_000, 50), "v": np.ones(320, np.int64)}
+    assert upsert(ds).execute(rows) == counts(160, 160, 0)
+    assert ds.update({"v": "2"}, "id % 1000 = 7") == {"num_rows_updated": 8}
+    assert ds.delete("id % 1000 = 8") == {"num_deleted_rows": 8}
+    found = {row["id"]: row["v"] for row in ds.to_table().to_pylist()}
+    wanted = {n: 2 if n % 1000 == 7 else int(n % 50 == 0) for n in range(8000) if n % 1000 != 8}
+    assert found == {**wanted, **dict.fromkeys(range(8000, 16_000, 50), 1)} and ds.count_rows() == 8152
+
+
 def test_rows_that_must_not_match_are_named(ds: lancecy.Dataset) -> None:
     merge = ds.merge_insert("id").when_matched_fail().when_not_matched_insert_all()
     with pytest.raises(ExistsError, match="id = 2"):

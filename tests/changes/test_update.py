@@ -436,6 +436,9 @@ def test_what_a_filter_leaves_is_read_fragment_by_fragment(
 ) -> None:
     monkeypatch.setattr("lancecy.changes.stored_rows._SMALLEST_WINDOW", 1 << 10)
     ds = lancecy.write_dataset({"n": np.arange(8000)}, tmp_path / "t", max_rows_per_file=1000)
+    (few,) = stored_rows(ds.context, ScanRequest(filter=parse("n % 100 = 7")))
+    assert few.batch["n"].to_pylist() == list(range(7, 8000, 100))
+    monkeypatch.setattr("lancecy.scanning.outputs._WORTH_NANOSECONDS", 0.0)
     found = list(stored_rows(ds.context, ScanRequest(filter=parse("n % 100 = 7"))))
     assert [rows.batch["n"].to_pylist() for rows in found] == [
         list(range(1000 * fragment + 7, 1000 * (fragment + 1), 100)) for fragment in range(8)

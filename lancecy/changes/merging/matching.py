@@ -50,6 +50,8 @@ _NOWHERE = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ROW_BITS, _ROW_MASK = np.uint64(32), np.uint64(0xFFFFFFFF)
 # Pages are left out by a list of keys up to this number, by their range above.
 _MOST_LISTED = 256
+# Nanoseconds to look up a key among few, whose index stays in the processor's cache, and among many.
+_FEW_KEYS, _LOOK_UP, _LOOK_UP_MANY = 1 << 14, 1.0, 10.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,7 +129,8 @@ def match_rows(
         step = _step(context, source, rules, part, units.projection, seen)
         hint = units.hint or units.projection
         asked = () if units.hint is None else concerned(context.sources, context.snapshot, hint)
-        found += spread_candidates(context, units.units, hint, asked, step)
+        look_up = _LOOK_UP if part.num_rows <= _FEW_KEYS else _LOOK_UP_MANY
+        found += spread_candidates(context, units.units, hint, asked, step, look_up)
         if rules.clauses.inserts:
             part.check_new(seen.is_matched, rules.on)
         told(number + 1, parts)
