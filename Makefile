@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests start hundreds of processes that import this package; bytecode files save compiling it each time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo test check format protos bench compare chart compare-spark compare-types compare-write compare-changes compare-refs compare-namespaces compare-remote compare-buckets docs asan fuzz model writers old-releases hunt-nested hunt-filters hunt-dask hunt-spark wheel clean distclean
+.PHONY: help setup demo test check format protos bench compare chart compare-spark compare-types compare-write compare-sizes compare-changes compare-refs compare-namespaces compare-remote compare-buckets docs asan fuzz model writers old-releases hunt-nested hunt-filters hunt-dask hunt-spark wheel clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo "make compare-spark  measures lancecy in Spark, Parquet, and pylance's table passed to Spark"
 	@echo "make compare-types  measures scans, takes and filters of lancecy and pylance over all Arrow types"
 	@echo "make compare-write  measures writes of lancecy and pylance: the same rows, and many appends of one row"
+	@echo "make compare-sizes  sizes of files and times of lancecy and pylance, for 29 kinds of data that people keep"
 	@echo "make compare-changes  measures changes of a table by lancecy and pylance: deletes, updates, compaction, ..."
 	@echo "make compare-refs  measures branches, clones and tags by lancecy and pylance, of 1 and of 10,000 fragments"
 	@echo "make compare-namespaces  measures namespaces of lancecy and pylance, without tables and with 100,000"
@@ -143,6 +144,9 @@ compare-types: $(BUILT)
 
 compare-write: $(BUILT)
 	$(PY) bench/write_compare.py $(ARGS)
+
+compare-sizes: $(BUILT)
+	$(PY) bench/compare_sizes.py $(ARGS)
 
 compare-changes: $(BUILT)
 	$(PY) bench/compare_changes.py $(ARGS)

@@ -260,6 +260,9 @@ class Field:
 
     def walk(self) -> Iterator[Field]:
         """This field and everything below it, depth first."""
+        if not self.children:
+            yield self
+            return
         stack = [self]
         while stack:
             node = stack.pop()

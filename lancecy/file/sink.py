@@ -51,6 +51,28 @@ class Sink:
         self._behind.write(data)
         self.position += data.size
 
+    def write_aligned(self, data: Memory, padding: bytes) -> int:
+        """Append bytes at the next multiple of the length of ``padding``, and return their position.
+
+        Raises
+        ------
+        StoreError
+            Bytes could not be written.
+        """
+        missing = -self.position % len(padding)
+        if missing:
+            self._small += padding[:missing]
+            self.position += missing
+        position = self.position
+        if data.size < _FEW:
+            self._small += data.data
+            self.position += data.size
+            if len(self._small) >= _FEW:
+                self._flush()
+        else:
+            self.write(data)
+        return position
+
     def place(self, data: bytes | memoryview) -> int:
         """Copy the bytes, and return their position in the file.
 

@@ -27,6 +27,19 @@ _DICTIONARY_VALUES = (
 _NEWER_DICTIONARY_VALUES = (pa.bool_(), pa.float16())
 
 
+_EVERYWHERE = frozenset(
+    (
+        "bool",
+        "float",
+        "double",
+        "string",
+        "binary",
+        *(f"{s}int{n}" for s in ("", "u") for n in (8, 16, 32, 64)),
+    )
+)
+"""Types that every version holds, in a column that is not nested and has no metadata."""
+
+
 def check_writable(schema: Schema, version: str) -> None:
     """Refuse a schema that files of a version cannot hold.
 
@@ -55,6 +68,10 @@ def check_writable(schema: Schema, version: str) -> None:
             feature=f"writing {version}",
         )
     for field in schema.fields:
+        if field.logical_type in _EVERYWHERE and not (
+            field.metadata or field.extension_name or field.children
+        ):
+            continue
         for path in _paths(field):
             _check(path, version)
     if version > "2.0":

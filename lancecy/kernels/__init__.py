@@ -22,6 +22,7 @@ the fault. ``LANCECY_KERNELS=reference`` in the environment selects the slow Num
 ``_v20_offsets``   ended_offsets
 ``_v20_take``      pick_ended
 ``_fsst``          fsst_decode
+``_fsst_writer``   fsst_encode, fsst_train
 ``_lz4``           lz4_blocks
 ``_match``         match_bytes
 ``_join``          find_words, hash_rows, index_words
@@ -35,6 +36,8 @@ the fault. ``LANCECY_KERNELS=reference`` in the environment selects the slow Num
 ``_json_path``     json_select
 ``_json_values``   json_array_has, json_scalars
 ``_pack``          pack_blocks
+``_chunk_writer``  write_chunks
+``_measure``       measure_numbers, measure_texts
 ``_scatter``       place_spans
 ``_stats``         compare_bounds, compare_bytes_bounds (EQ, NE, LT, LE, GT, GE)
 ``_distances``     hamming_distances, vector_distances (L2, COSINE, DOT)
@@ -75,6 +78,8 @@ __all__ = [
     "find_lists",
     "find_words",
     "fsst_decode",
+    "fsst_encode",
+    "fsst_train",
     "gather_fixed",
     "hamming_distances",
     "hash_rows",
@@ -88,6 +93,8 @@ __all__ = [
     "list_offsets",
     "lz4_blocks",
     "match_bytes",
+    "measure_numbers",
+    "measure_texts",
     "pack_blocks",
     "peel_lists",
     "pick_ended",
@@ -104,6 +111,7 @@ __all__ = [
     "unpack_stream",
     "varwidth_offsets",
     "vector_distances",
+    "write_chunks",
     "zip_fixed",
     "zip_variable",
     "zipped_offsets",
@@ -153,6 +161,8 @@ if _chosen == "reference":
         rows_to_pages,
     )
     from lancecy.kernels.reference.structural import chunk_headers
+    from lancecy.kernels.reference.symbols import fsst_encode, fsst_train
+    from lancecy.kernels.reference.writing import measure_numbers, measure_texts, write_chunks
 elif _chosen == "cython":
     try:
         from lancecy.kernels._bitpack import unpack_blocks, unpack_inline
@@ -162,9 +172,11 @@ elif _chosen == "cython":
         from lancecy.kernels._chunk_lists import read_lists
         from lancecy.kernels._chunk_runs import find_chunks, find_lists
         from lancecy.kernels._chunk_values import read_chunks
+        from lancecy.kernels._chunk_writer import write_chunks
         from lancecy.kernels._dictionary import check_codes
         from lancecy.kernels._distances import hamming_distances, vector_distances
         from lancecy.kernels._fsst import fsst_decode
+        from lancecy.kernels._fsst_writer import fsst_encode, fsst_train
         from lancecy.kernels._fullzip import zip_fixed, zip_variable
         from lancecy.kernels._join import find_words, hash_rows, index_words
         from lancecy.kernels._json_path import json_select
@@ -174,6 +186,7 @@ elif _chosen == "cython":
         from lancecy.kernels._lookup import take_fixed, take_offsets, take_values
         from lancecy.kernels._lz4 import lz4_blocks
         from lancecy.kernels._match import match_bytes
+        from lancecy.kernels._measure import measure_numbers, measure_texts
         from lancecy.kernels._offsets import chunk_offsets, zipped_offsets
         from lancecy.kernels._pack import pack_blocks
         from lancecy.kernels._page_runs import chunk_table, cut_ranges, cut_rows, distinct_pages

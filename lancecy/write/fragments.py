@@ -83,8 +83,12 @@ class FileLimits:
 
     def piece_rows(self, batch: pa.RecordBatch) -> int:
         """Rows of a batch that are written at once."""
+        most = min(_PIECE_BYTES, self.max_bytes // 8)
+        # The bytes of all buffers are known at once, those of the rows column by column.
+        if batch.get_total_buffer_size() <= most:
+            return self.max_rows
         per_row: int = max(1, batch.nbytes // max(1, batch.num_rows))
-        return max(1, min(self.max_rows, min(_PIECE_BYTES, self.max_bytes // 8) // per_row))
+        return max(1, min(self.max_rows, most // per_row))
 
     def options(self, schema: Schema, dictionaries: Dictionaries | None = None) -> FileWriteOptions:
         """Write options whose pages are small enough to bound the buffered bytes of a file."""

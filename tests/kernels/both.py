@@ -18,9 +18,11 @@ from lancecy.kernels import (
     _chunk_lists,
     _chunk_runs,
     _chunk_values,
+    _chunk_writer,
     _dictionary,
     _distances,
     _fsst,
+    _fsst_writer,
     _fullzip,
     _join,
     _json_path,
@@ -30,6 +32,7 @@ from lancecy.kernels import (
     _lookup,
     _lz4,
     _match,
+    _measure,
     _offsets,
     _pack,
     _page_runs,
@@ -59,6 +62,8 @@ from lancecy.kernels.reference import (
     offsets,
     spans,
     structural,
+    symbols,
+    writing,
 )
 
 GUARD = 0xA5
@@ -79,11 +84,13 @@ CYTHON = _collect(
     _chunk_lists,
     _chunk_runs,
     _chunk_values,
+    _chunk_writer,
     _page_runs,
     _dictionary,
     _distances,
     _v20_offsets,
     _fsst,
+    _fsst_writer,
     _fullzip,
     _join,
     _json_path,
@@ -93,6 +100,7 @@ CYTHON = _collect(
     _lookup,
     _lz4,
     _match,
+    _measure,
     _offsets,
     _pack,
     _v20_take,
@@ -120,6 +128,8 @@ REFERENCE = _collect(
     offsets,
     spans,
     structural,
+    symbols,
+    writing,
 )
 IMPLEMENTATIONS: Mapping[str, Kernels] = {"cython": CYTHON, "reference": REFERENCE}
 

@@ -31,6 +31,7 @@ def valid_call(name: str) -> dict[str, Any]:
     one, bits = i64(0), np.empty(1, np.uint8)
     rows = {"out_offsets": np.empty(3, np.int32), "out_starts": i64(9), "out_lengths": i64(9)}
     bytes_bounds = {"low_bytes": memory_of(b"abc"), "high_bytes": memory_of(b"xyz")}
+    texts = {"values": memory_of(b"abc"), "offsets": memory_of(np.array([0, 1, 3], np.int32)), "width": 4}
     runs = {"memory": memory_of(offsets), "positions": one, "counts": i64(2)}
     entries = {
         "memory": memory_of(b"\x01\x01"),
@@ -342,6 +343,31 @@ def valid_call(name: str) -> dict[str, Any]:
             "out_values": np.empty(8, np.uint8),
             "out_spans": np.empty((2, 1), np.int64),
         },
+        "write_chunks": {
+            "values": memory_of(b"abc\0"),
+            "program": i64(3, 64, 2, 2, 0, 1, 1, 16, 1, 16, 4),
+            "offsets": memory_of(np.array([0, 1, 3], np.int32)),
+            "rep": np.array([1, 0, 1], np.uint16),
+            "definition": np.array([0, 0, 1], np.uint16),
+            "out": np.empty(64, np.uint8),
+            "out_words": np.empty(2, np.uint8),
+            "out_index": np.empty(2, np.int64),
+        },
+        "measure_numbers": {
+            "values": memory_of(b"abcd"),
+            "width": 1,
+            "definition": np.zeros(4, np.uint16),
+            "visible_max": 0,
+            "step": 1,
+        },
+        "measure_texts": {**texts, "definition": np.zeros(2, np.uint16), "visible_max": 0},
+        "fsst_train": {**texts, "out_table": np.empty(2312, np.uint8)},
+        "fsst_encode": {
+            "table": np.zeros(2312, np.uint8),
+            **texts,
+            "out": np.empty(6, np.uint8),
+            "out_offsets": np.empty(12, np.uint8),
+        },
         "distinct_pages": {"pages": i64(4, 4), "out_distinct": i64(9, 9), "out_numbers": i64(9, 9)},
         "compare_bounds": {"op": 0, "lows": one, "highs": one, "value": 1, "out_empty": bits},
         "compare_bytes_bounds": {
@@ -385,6 +411,8 @@ OPTIONAL = {
     ("read_chunks", "out_levels"),
     ("read_chunks", "out_spans"),
     ("select_rows", "definition"),
+    *(("write_chunks", key) for key in ("offsets", "rep", "definition", "out_index")),
+    *((name, "definition") for name in ("measure_numbers", "measure_texts")),
     ("peel_lists", "definition"),
     ("peel_lists", "out_def"),
     *((name, key) for name in ("zip_fixed", "zip_variable") for key in ("out_rep", "out_def")),

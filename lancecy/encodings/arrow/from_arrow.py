@@ -167,13 +167,13 @@ def size_of(array: pa.Array) -> int:
     >>> size_of(pa.array(["a", "b"] * 50).dictionary_encode().slice(10, 20))
     80
     """
-    kind, types = array.type, pa.types
     if isinstance(array, pa.ExtensionArray):
         return size_of(array.storage)
+    kind, types = array.type, pa.types
+    if kind.id not in _NESTED:
+        return _flat_size(array)
     if types.is_dictionary(kind):
         return int(array.indices.nbytes)
-    if not kind.num_fields:
-        return _flat_size(array)
     if types.is_struct(kind):
         return len(array) // 8 + sum(size_of(array.field(i)) for i in range(kind.num_fields))
     if types.is_map(kind) or types.is_list(kind) or types.is_large_list(kind):
@@ -233,18 +233,26 @@ def _null_rows(hidden: Mask | None, validity: Bits | None, length: int) -> Mask 
 
 
 def _leaf(array: pa.Array) -> Block:
-    array = without_views(array)
     kind = array.type
-    if kind.id in _OFFSET_WIDTHS:
-        return _variable(array, _OFFSET_WIDTHS[kind.id])
-    if pa.types.is_boolean(kind):
-        values = (
-            bits_of(array.buffers()[1], array.offset, len(array)) if len(array) else np.empty(0, np.uint8)
-        )
-        return FixedWidth(len(array), 1, values, *_validity(array))
-    width = kind.bit_width // 8
-    values = _bytes(array.buffers()[1])[array.offset * width : (array.offset + len(array)) * width]
-    return FixedWidth(len(array), kind.bit_width, values, *_validity(array))
+    number = kind.id
+    if number in _VIEWS:
+        array = without_views(array)
+        kind = array.type
+        number = kind.id
+    if number in _OFFSET_WIDTHS:
+        return _variable(array, _OFFSET_WIDTHS[number])
+    length = len(array)
+    if number == _BOOLEAN:
+        values = bits_of(array.buffers()[1], array.offset, length) if length else np.empty(0, np.uint8)
+        return FixedWidth(length, 1, values, *_validity(array))
+    bits, start = kind.bit_width, array.offset
+    width = bits // 8
+    values = _bytes(array.buffers()[1])[start * width : (start + length) * width]
+    return FixedWidth(length, bits, values, *_validity(array))
+
+
+_BOOLEAN = pa.bool_().id
+_VIEWS = (pa.string_view().id, pa.binary_view().id)
 
 
 def _bytes(buffer: pa.Buffer | None) -> NDArray[np.uint8]:

@@ -46,7 +46,7 @@ def map_nested(array: pa.Array, field: Field, wanted: Predicate, change: Change)
         array = array.storage
     if wanted(field):
         return change(array, field)
-    if not any(map(wanted, field.walk())) or pa.types.is_null(array.type):
+    if not field.children or not any(map(wanted, field.walk())) or pa.types.is_null(array.type):
         return array
     if field.is_struct:
         return _struct(array, field, wanted, change)

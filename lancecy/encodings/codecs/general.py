@@ -26,13 +26,15 @@ from lancecy.errors import FormatError, LimitError, TruncatedError
 from lancecy.limits import Limits
 from lancecy.store.base import Memory
 
-__all__ = ["decompress", "decompress_many"]
+__all__ = ["compress", "decompress", "decompress_many"]
 
 Int64 = NDArray[np.int64]
 
 LZ4, ZSTD = "lz4", "zstd"
 
 _LZ4_PREFIX, _ZSTD_PREFIX = 4, 8
+_ZSTD_LEVEL = 3
+"""The level that the reference writes."""
 _LZ4_REACH = 255
 # Highest ratio of ZSTD: a block of 128 KiB that repeats one byte takes four bytes.
 _ZSTD_BLOCK, _ZSTD_BLOCK_COST = 128 << 10, 4
@@ -86,6 +88,26 @@ def decompress(scheme: str, data: Memory, limits: Limits) -> Memory:
     """
     memory, _, _ = decompress_many(scheme, data, np.zeros(1, np.int64), np.array([data.size]), limits)
     return memory
+
+
+def compress(scheme: str, data: Memory) -> bytes:
+    """Compress a buffer, its length before it; the inverse of :func:`decompress`.
+
+    Parameters
+    ----------
+    scheme : 'lz4' or 'zstd'
+    data : (nbytes,) uint8
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> compress("lz4", np.frombuffer(b"lance", np.uint8)).hex()
+    '05000000506c616e6365'
+    """
+    codec = pa.Codec("lz4_raw") if scheme == LZ4 else pa.Codec(ZSTD, compression_level=_ZSTD_LEVEL)
+    prefix = data.size.to_bytes(_LZ4_PREFIX if scheme == LZ4 else _ZSTD_PREFIX, "little")
+    packed: bytes = codec.compress(pa.py_buffer(data), asbytes=True)
+    return prefix + packed
 
 
 def decompress_many(

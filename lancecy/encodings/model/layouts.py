@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 from lancecy.encodings.model.spec import Spec
@@ -24,6 +25,7 @@ __all__ = [
     "Planar",
     "SparseLayer",
     "all_visible_max",
+    "level_limits",
     "max_definition",
     "max_repetition",
     "max_visible",
@@ -232,6 +234,12 @@ PageSpec: TypeAlias = MiniBlock | ConstantPage | FullZip | BlobPage | Planar | S
 
 ANY_LEVEL = 0xFFFF
 """Above every definition level: without lists around the leaf, every entry has a slot."""
+
+
+@lru_cache(maxsize=256)
+def level_limits(layers: tuple[Layer, ...]) -> tuple[int, int, int]:
+    """:func:`max_repetition`, :func:`max_definition` and :func:`all_visible_max`."""
+    return max_repetition(layers), max_definition(layers), all_visible_max(layers)
 
 
 def all_visible_max(layers: tuple[Layer, ...]) -> int:

@@ -84,13 +84,10 @@ class V2Output:
     def _add(
         self, column: int, encoding: bytes, buffers: Sequence[Memory], length: int, first_row: int
     ) -> None:
-        positions = []
-        for buffer in buffers:
-            positions.append(self._aligned())
-            self._sink.write(buffer)
+        positions = tuple([self._sink.write_aligned(buffer, _PADDING) for buffer in buffers])
         placed = PlacedPage(
             encoding=encoding,
-            positions=tuple(positions),
+            positions=positions,
             sizes=tuple(buffer.size for buffer in buffers),
             length=length,
             first_row=first_row if self._version > (2, 0) else 0,

@@ -247,7 +247,7 @@ class _Pending:
         """Limit for blobs, whose pages hold only descriptors."""
         self.first_row = 0
         """First row of the next page."""
-        nodes = tuple(field.walk())
+        nodes = tuple(field.walk()) if field.children else (field,)
         self.is_coded = any(node.logical_type.startswith("dict:") for node in nodes)
         num_leaves = sum(not node.children for node in nodes)
         self._most = max(1, page_bytes, page_bytes // _LEAST_PER_LEAF * num_leaves)

@@ -228,10 +228,10 @@ def pack_blocks(
             fail(Fault.NEGATIVE, i)
         if position + 128 * width > out.size:
             fail(Fault.OUT_SIZE, i)
-        out[position : position + 128 * width] = _packed(blocks[i], bits, width)
+        out[position : position + 128 * width] = packed_block(blocks[i], bits, width)
 
 
-def _packed(block: NDArray[np.uint8], bits: int, width: int) -> NDArray[np.uint8]:
+def packed_block(block: NDArray[np.uint8], bits: int, width: int) -> NDArray[np.uint8]:
     lanes = 1024 // bits
     rows, lane = np.meshgrid(np.arange(bits), np.arange(lanes), indexing="ij")
     index = np.array(_GROUPS)[rows // 8] * 16 + rows % 8 * 128 + lane

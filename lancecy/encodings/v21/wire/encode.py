@@ -8,17 +8,21 @@ Source: file sheet 2.1, section 2.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from lancecy.encodings.model.layouts import BlobPage, ConstantPage, FullZip, Layer, MiniBlock, PageSpec
 from lancecy.encodings.model.spec import (
+    Compressed,
     FixedListOf,
     InlinePacked,
     PackedBlocks,
     PackedFields,
     PackedRows,
     Plain,
+    RunLengths,
     Spec,
+    SymbolCoded,
     Variable,
 )
 from lancecy.proto import encodings21_pb2
@@ -28,6 +32,8 @@ __all__ = ["PAGE_TYPE", "encode_layout"]
 PAGE_TYPE = "/lance.encodings21.PageLayout"
 
 
+# Columns of the same type and length mostly have the same layout.
+@lru_cache(maxsize=256)
 def encode_layout(spec: PageSpec) -> bytes:
     """A serialized PageLayout message.
 
@@ -144,12 +150,36 @@ def _packed_fields(spec: PackedFields, message: encodings21_pb2.CompressiveEncod
             field.bits_per_value = bits
 
 
+def _runs(spec: RunLengths, message: encodings21_pb2.CompressiveEncoding) -> None:
+    _node(spec.values, message.rle.values)
+    _node(spec.lengths, message.rle.run_lengths)
+
+
+def _symbols(spec: SymbolCoded, message: encodings21_pb2.CompressiveEncoding) -> None:
+    message.fsst.symbol_table = spec.table
+    _node(spec.values, message.fsst.values)
+
+
+_SCHEMES = {
+    "lz4": encodings21_pb2.COMPRESSION_LZ4,
+    "zstd": encodings21_pb2.COMPRESSION_ZSTD,
+}
+
+
+def _compressed(spec: Compressed, message: encodings21_pb2.CompressiveEncoding) -> None:
+    message.general.compression.scheme = _SCHEMES[spec.scheme]
+    _node(spec.values, message.general.values)
+
+
 _NODES: dict[type[object], Callable[[Any, encodings21_pb2.CompressiveEncoding], None]] = {
     Plain: _plain,
     Variable: _variable,
     InlinePacked: _inline,
     PackedBlocks: _out_of_line,
     FixedListOf: _fixed_list,
+    RunLengths: _runs,
+    SymbolCoded: _symbols,
+    Compressed: _compressed,
     PackedRows: _packed_rows,
     PackedFields: _packed_fields,
 }

@@ -17,7 +17,7 @@ from lancecy.encodings.model.block import FixedWidth, Structured
 from lancecy.encodings.model.layouts import BlobPage, Layer, MiniBlock
 from lancecy.encodings.model.pages import EncodedPage
 from lancecy.encodings.model.spec import PackedRows, Plain
-from lancecy.encodings.v21.write.chunk_parts import fixed_values
+from lancecy.encodings.v21.write.chunk_parts import plain_values
 from lancecy.encodings.v21.write.miniblock import write_mini_block
 from lancecy.encodings.v21.write.shred import ShreddedLeaf
 from lancecy.errors import UnsupportedError, printable
@@ -47,7 +47,7 @@ def write_blob_page(leaf: ShreddedLeaf) -> EncodedPage:
     # Nulls have no bytes.
     table[:, 0] = np.where(levels, levels << np.uint64(16), table[:, 0])
     table[:, 1] = np.where(levels, 0, table[:, 1])
-    values = fixed_values(FixedWidth(rows.length, 128, table))
+    values = plain_values(FixedWidth(rows.length, 128, table))
     whole = replace(leaf, layers=(Layer.ALL_VALID_ITEM,), definition=None)
     inner = (
         None

@@ -2,7 +2,7 @@
 
 Constant pages hold only nulls, or from 2.2 on one value for every slot: the inverse of ``v21.constant``. Their levels
 are raw 16-bit numbers, which every version reads; a page without lists in which only the leaf is null needs none. A
-dictionary holds strings of few distinct values; the page has codes.
+dictionary holds the distinct values of a page, which has codes.
 
 Source: file sheet 2.1, sections 3.5, 3.7, 3.9 and 4.5.
 """
@@ -13,24 +13,30 @@ import struct
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from lancecy.encodings.arrow.from_arrow import block_of
-from lancecy.encodings.blocks.memory import memory_of
-from lancecy.encodings.blocks.select import compacted, stored_offsets
+from lancecy.encodings.blocks.memory import mask_of, memory_of
+from lancecy.encodings.codecs.general import compress
 from lancecy.encodings.model.block import Block, Coded, FixedWidth, VariableWidth
 from lancecy.encodings.model.layouts import ConstantPage, Layer
 from lancecy.encodings.model.pages import EncodedPage
-from lancecy.encodings.model.spec import Plain, Spec, Variable
+from lancecy.encodings.model.spec import Compressed, Plain, Spec, Variable
 from lancecy.encodings.v21.write.shred import ShreddedLeaf
 from lancecy.errors import UnsupportedError
+from lancecy.schema import Field
 from lancecy.store.base import Memory
 
-__all__ = ["constant_of", "few_distinct", "stored_dictionary", "write_all_null", "write_constant"]
+__all__ = [
+    "constant_bit",
+    "few_distinct",
+    "likely_distinct",
+    "stored_dictionary",
+    "write_all_null",
+    "write_constant",
+]
 
 
 _INLINE_BYTES = 32
-_FEW = 64
 
 
 def write_all_null(leaf: ShreddedLeaf) -> EncodedPage:
@@ -49,53 +55,11 @@ def _levels(leaf: ShreddedLeaf) -> tuple[Memory, ...]:
     )
 
 
-def constant_of(leaf: ShreddedLeaf) -> bytes | None:
-    """The value of all slots that are not null; None if values differ or have no fitting type.
-
-    Looks at a few values first, as most columns are not constant.
-    """
-    block, valid = leaf.values, leaf.valid
-    if isinstance(block, FixedWidth):
-        return _constant_number(block, valid)
-    return _constant_text(block, valid) if isinstance(block, VariableWidth) else None
-
-
-def _constant_number(block: FixedWidth, valid: NDArray[np.bool_] | None) -> bytes | None:
-    if block.bits == 1:
-        bits = np.unpackbits(memory_of(block.values), count=block.length, bitorder="little")
-        bits = bits if valid is None else bits[valid]
-        return bits[:1].tobytes() if bool((bits == bits[0]).all()) else None
-    width = block.bits // 8
-    rows = memory_of(block.values)[: block.length * width].reshape(-1, width)
-    for few in _samples(block.length):
-        shown = (rows[:few] if valid is None else rows[:few][valid[:few]]).reshape(-1)
-        if not bool((shown[width:] == shown[:-width]).all()):
-            return None
-    value: bytes = shown[:width].tobytes()
-    return value
-
-
-def _samples(count: int) -> tuple[int, ...]:
-    """Numbers of values to compare: a few first, then all."""
-    return (_FEW, count) if count > _FEW else (count,)
-
-
-def _constant_text(block: VariableWidth, valid: NDArray[np.bool_] | None) -> bytes | None:
-    offsets = stored_offsets(block)
-    starts, lengths = offsets[:-1], offsets[1:] - offsets[:-1]
-    if valid is not None:
-        # Strings below a null struct are not values.
-        starts, lengths = starts[valid], lengths[valid]
-    size, memory = int(lengths[0]), memory_of(block.values)
-    if not bool((lengths == size).all()):
-        return None
-    for few in _samples(lengths.size):
-        _, values = compacted(starts[:few], lengths[:few], memory)
-        rows = values.reshape(-1, size) if size else values[:0].reshape(1, 0)
-        if not bool((rows == rows[0]).all()):
-            return None
-    value: bytes = memory[int(starts[0]) : int(starts[0]) + size].tobytes()
-    return value
+def constant_bit(leaf: ShreddedLeaf) -> bytes | None:
+    """The value of all booleans that are not null; None if they differ."""
+    bits = mask_of(memory_of(leaf.values.values), leaf.values.length)  # type: ignore[union-attr]
+    bits = bits if leaf.valid is None else bits[leaf.valid]
+    return bits[:1].tobytes() if bits.size and bool((bits == bits[0]).all()) else None
 
 
 def write_constant(leaf: ShreddedLeaf, value: bytes) -> EncodedPage:
@@ -117,50 +81,104 @@ def _stored(block: Block, value: bytes) -> bytes:
 
 
 _FEWEST_VALUES = 100
+_FEWEST_BYTES = 2048
 _SAMPLE = 4096
+_PIECES = 16
+_MOST_ITEMS = 100_000
 _WORTH = 0.8
-"""Largest share of the strings' bytes that dictionary and codes may take."""
+"""Largest share of the bytes of the best other encoding that dictionary and codes may take."""
 
 
 # -- dictionaries -----------------------------------------------------------------------------
 
 
-def few_distinct(leaf: ShreddedLeaf) -> Coded | None:
-    """Strings as codes, if that takes clearly less space; else None."""
-    block = leaf.values
-    if not isinstance(block, VariableWidth) or block.length < _FEWEST_VALUES:
+def few_distinct(block: FixedWidth | VariableWidth, field: Field, likely: int, best: int) -> Coded | None:
+    """Values as codes, if that takes clearly less space; else None.
+
+    Parameters
+    ----------
+    block : FixedWidth or VariableWidth
+    field : Field
+    likely : int
+        Of :func:`likely_distinct`.
+    best : int, bytes
+        What the values take in the best other encoding.
+    """
+    if not _is_worth(block, likely, best):
         return None
-    array = _array(block)
-    # A sample of the rows decides whether all of them are worth examining.
-    sample = array.slice(0, _SAMPLE)
-    if len(sample.unique()) > len(sample) // 4:
-        return None
-    coded = array.dictionary_encode()
-    plain = block.length * block.offset_width + memory_of(block.values).size
-    items = len(coded.dictionary) * block.offset_width + coded.dictionary.nbytes
-    if 4 * block.length + items > _WORTH * plain:
+    coded = _array(block).dictionary_encode()
+    if not _is_worth(block, len(coded.dictionary), best):
         return None
     codes = coded.indices
     stored = np.frombuffer(codes.buffers()[1], np.uint8, 4 * len(codes))
-    return Coded(len(codes), FixedWidth(len(codes), 32, stored), block_of(coded.dictionary, leaf.field))
+    return Coded(len(codes), FixedWidth(len(codes), 32, stored), block_of(coded.dictionary, field))
 
 
-def _array(block: VariableWidth) -> pa.Array:
-    """The strings as bytes; nulls are empty, and marked by their levels."""
+def _is_worth(block: FixedWidth | VariableWidth, num_items: int, best: int) -> bool:
+    codes = block.length * num_items.bit_length() >> 3
+    if isinstance(block, FixedWidth):
+        items = num_items * block.bits >> 3
+    else:
+        items = num_items * (block.offset_width + memory_of(block.values).size // block.length)
+    return num_items <= _MOST_ITEMS and codes + items <= _WORTH * best
+
+
+def likely_distinct(block: FixedWidth | VariableWidth) -> int:
+    """Number of distinct values, estimated from some of them, of all parts of the page.
+
+    Values that are seen once in the sample stand for many that are not seen: as many as the square root of the share
+    of the sample. A page that is small anyway has only distinct ones.
+    """
+    length = block.length
+    if length < _FEWEST_VALUES or memory_of(block.values).size < _FEWEST_BYTES:
+        return length
+    array = _array(block)
+    if length <= _SAMPLE:
+        return len(array.unique())
+    step, piece = length // _PIECES, _SAMPLE // _PIECES
+    sample = pa.concat_arrays([array.slice(n * step, piece) for n in range(_PIECES)])
+    counts = sample.value_counts().field(1).to_numpy()
+    once = int(np.count_nonzero(counts == 1))
+    return int((length / _SAMPLE) ** 0.5 * once) + counts.size - once
+
+
+def _array(block: FixedWidth | VariableWidth) -> pa.Array:
+    """The values as integers or bytes; nulls are whatever is stored for them, and marked by their levels."""
+    if isinstance(block, FixedWidth):
+        kind = pa.int64() if block.bits == 64 else pa.binary(block.bits // 8)
+        return pa.Array.from_buffers(kind, block.length, [None, pa.py_buffer(block.values)], 0)
     kind = pa.binary() if block.offset_width == 4 else pa.large_binary()
     return pa.Array.from_buffers(
         kind, block.length, [None, pa.py_buffer(block.offsets), pa.py_buffer(block.values)], 0
     )
 
 
-def stored_dictionary(items: Block) -> tuple[Spec, int, Memory]:
+_LZ4_WORTH = 0.9
+
+
+def stored_dictionary(items: Block, is_compressed: bool) -> tuple[Spec, int, Memory]:
     """Codec, number of items and bytes of a dictionary.
+
+    Parameters
+    ----------
+    items : Block
+    is_compressed : bool
+        Whether the version of the file has compressed dictionaries: from 2.2 on. They are where it saves bytes.
 
     Raises
     ------
     UnsupportedError
         Items of a type that page dictionaries cannot hold.
     """
+    spec, count, memory = _plain_dictionary(items)
+    if is_compressed and memory.size:
+        packed = compress("lz4", memory)
+        if len(packed) < _LZ4_WORTH * memory.size:
+            return Compressed("lz4", spec), count, np.frombuffer(packed, np.uint8)
+    return spec, count, memory
+
+
+def _plain_dictionary(items: Block) -> tuple[Spec, int, Memory]:
     if isinstance(items, FixedWidth):
         nbytes = (items.length * items.bits + 7) // 8
         return Plain(items.bits), items.length, memory_of(items.values)[:nbytes]

@@ -23,7 +23,16 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.blocks.memory import mask_of
 from lancecy.encodings.blocks.select import stored_offsets
-from lancecy.encodings.model.block import AllNull, Block, Coded, FixedList, Listed, Structured
+from lancecy.encodings.model.block import (
+    AllNull,
+    Block,
+    Coded,
+    FixedList,
+    FixedWidth,
+    Listed,
+    Structured,
+    VariableWidth,
+)
 from lancecy.encodings.model.layouts import Layer
 from lancecy.errors import SchemaError, UnsupportedError, printable
 from lancecy.schema import Field
@@ -95,7 +104,24 @@ def shred(field: Field, block: Block) -> Iterator[ShreddedLeaf]:
     UnsupportedError
         Lists around or in fixed-size lists of structs.
     """
+    if not field.children and isinstance(block, FixedWidth | VariableWidth):
+        return iter((_flat_leaf(field, block),))
     return _walk(field, block, _State(block.length, block.length))
+
+
+def _flat_leaf(field: Field, block: FixedWidth | VariableWidth) -> ShreddedLeaf:
+    """What the walk makes of a column that is not nested; a table of many columns and few rows waits for it."""
+    definition = None
+    if block.null_count and block.validity is not None:
+        if not field.nullable:
+            raise _null_in(field)
+        definition = (~mask_of(block.validity, block.length)).astype(np.uint16)
+    layers = _ALL_VALID if definition is None else _NULLABLE
+    num_valid = block.length - block.null_count
+    return ShreddedLeaf(field, layers, None, definition, None, block, num_valid, block.length)
+
+
+_ALL_VALID, _NULLABLE = (Layer.ALL_VALID_ITEM,), (Layer.NULLABLE_ITEM,)
 
 
 class _Layer(NamedTuple):
