@@ -10,7 +10,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from cursor cimport FAULT_NONE, FAULT_OUT_SIZE, FAULT_TEXT_OFFSETS, Fault, has, load_word, store_word
-from symbols cimport ESCAPE, Symbols, add_symbol, encode_text, find_symbol, no_symbols, word_of
+from symbols cimport ESCAPE, Symbols, add_symbol, encode_text, no_symbols, symbol_step, word_of
 
 from lancecy.kernels._codes import fail
 
@@ -106,19 +106,20 @@ cdef int64_t _span(const Texts *texts, int64_t row, int64_t *start, Fault *fault
 cdef int64_t _count(Work *work, const uint8_t *text, int64_t size) except -2 nogil:
     # Count codes, and two in a row, of one text; returns the bytes it would take.
     # bounds: codes are below CODES; a text is read up to its size.
-    cdef int64_t at = 0, before = -1, code, nbytes = 0
+    cdef int64_t at = 0, before = -1, code, step, nbytes = 0
     cdef uint64_t word
     while at < size:
         word = word_of(text + at, size - at)
-        code = find_symbol(&work.table, word, size - at)
-        nbytes += 1 + (code == ESCAPE)
+        step = symbol_step(&work.table, word, size - at)
+        code = step & 0xFF
+        nbytes += step >> 12
         if code == ESCAPE:
             code = BYTES + <int64_t> (word & 0xFF)
         work.singles[code] += 1
         if before >= 0:
             work.pairs[before * CODES + code] += 1
         before = code
-        at += work.table.lengths[code] if code < BYTES else 1
+        at += step >> 8 & 15
     return nbytes
 
 
@@ -284,7 +285,7 @@ cdef int64_t _encode(
         if 2 * length > out_size - done:
             fault.code = FAULT_OUT_SIZE
             return -1
-        done += encode_text(table, texts.values + start, length, out + done)
+        done += encode_text(table, texts.values + start, length, texts.size - start, out + done)
     store_word(out_offsets + texts.count * texts.unit, <uint64_t> done, <uint64_t> texts.unit)
     return done
 

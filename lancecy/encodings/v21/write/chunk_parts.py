@@ -90,7 +90,8 @@ def plain_values(block: Block) -> ChunkedValues | None:
     if isinstance(block, FixedWidth):
         spec: Spec = Plain(block.bits)
         memory, bits = memory_of(block.values), block.bits
-        parts, num_buffers, odd = (0, bits), 1, bits & 7
+        parts: tuple[int, ...] = (0, bits)
+        num_buffers, odd = 1, bits & 7
     else:
         spec, buffers = flattened(block)
         memory, parts = _joined(buffers, block.length)

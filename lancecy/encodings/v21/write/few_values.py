@@ -139,7 +139,7 @@ def likely_distinct(block: FixedWidth | VariableWidth) -> int:
     sample = pa.concat_arrays([array.slice(n * step, piece) for n in range(_PIECES)])
     counts = sample.value_counts().field(1).to_numpy()
     once = int(np.count_nonzero(counts == 1))
-    return int((length / _SAMPLE) ** 0.5 * once) + counts.size - once
+    return int((length / _SAMPLE) ** 0.5 * once) + int(counts.size) - once
 
 
 def _array(block: FixedWidth | VariableWidth) -> pa.Array:
