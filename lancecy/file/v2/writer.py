@@ -6,8 +6,12 @@ below it. Columns of a large batch are cut into pages in place.
 
 from __future__ import annotations
 
+import os
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +21,7 @@ from lancecy.encodings.arrow.columns import as_array
 from lancecy.encodings.arrow.from_arrow import block_of, narrowed, size_of
 from lancecy.encodings.arrow.map_nested import map_nested
 from lancecy.encodings.codecs.blobs import described_blobs, placed_blobs
+from lancecy.encodings.model.pages import EncodedPage
 from lancecy.encodings.v20.write import header_page, v20_pages
 from lancecy.encodings.v21.write.select_encoding import encode_page
 from lancecy.encodings.v21.write.shred import shred
@@ -76,6 +81,8 @@ class V2Writer(StreamedWriter):
             node.id: 0 for node in self._nodes if has_all and node.is_struct and not node.is_whole
         }
         self._distinct = Distinct()
+        self._encoding: deque[tuple[int, Future[list[_Encoded]]]] = deque()
+        self._threads: ThreadPoolExecutor | None = None
         self._num_rows = 0
         self._sidecars = Sidecars(store, path)
         super().__init__(store.put_stream(path))
@@ -121,6 +128,7 @@ class V2Writer(StreamedWriter):
         for pending in self._pending:
             for piece in pending.rest():
                 self._flush(pending, piece)
+        self._settle()
         for page in rows.pages():
             if page.field_id not in self._headers:
                 self._output.add_stored(self._numbers[page.field_id], page, page.first_row + self._num_rows)
@@ -158,6 +166,7 @@ class V2Writer(StreamedWriter):
             for pending in self._pending:
                 for piece in pending.rest():
                     self._flush(pending, piece)
+            self._settle()
             for field_id, num_rows in self._headers.items():
                 self._output.add(self._numbers[field_id], header_page(num_rows), 0)
             self._sidecars.finish()
@@ -176,6 +185,9 @@ class V2Writer(StreamedWriter):
 
     def abort(self) -> None:
         """Publish nothing; see ``FileWriter.abort``."""
+        self._encoding.clear()
+        if self._threads is not None:
+            self._threads.shutdown(cancel_futures=True)
         super().abort()
         self._sidecars.abort()
 
@@ -185,26 +197,57 @@ class V2Writer(StreamedWriter):
         return placed_blobs(array, field, self._output.place)
 
     def _flush(self, pending: _Pending, array: pa.Array) -> None:
-        """Write a page of every physical column of a top-level column."""
-        field = pending.stored
-        try:
-            if pending.is_coded:
-                self._distinct.note(array, field)
-            block = block_of(array, field)
-            if self._version == (2, 0):
-                for node, page in v20_pages(field, block):
-                    if isinstance(page, int):
-                        self._headers[node.id] += page
-                    elif page.length:
-                        self._output.add(self._numbers[node.id], page, 0)
-            else:
-                for leaf in shred(field, block):
-                    page = encode_page(leaf, self._version)
-                    self._output.add(self._numbers[leaf.field.id], page, pending.first_row)
-        except LanceError as error:
-            place = f"column {printable(field.name)!r}, rows from {pending.first_row} on"
-            raise error.within(place) from error.__cause__
+        """Write a page of every physical column of a top-level column; threads encode large ones meanwhile."""
+        if pending.is_coded:
+            self._distinct.note(array, pending.stored)
+        first_row = pending.first_row
         pending.first_row += len(array)
+        if _PROCESSORS == 1 or size_of(array) < _WORTH_A_THREAD:
+            self._settle()
+            self._add(first_row, _encoded(pending.stored, array, self._version, first_row))
+            return
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_PROCESSORS, thread_name_prefix="lancecy-encode")
+        work = self._threads.submit(_encoded, pending.stored, array, self._version, first_row)
+        self._encoding.append((first_row, work))
+        self._settle(most=_PROCESSORS)
+
+    def _settle(self, most: int = 0) -> None:
+        """Write the oldest pages that are encoded in threads, until at most ``most`` are left."""
+        while len(self._encoding) > most:
+            first_row, work = self._encoding.popleft()
+            self._add(first_row, work.result())
+        if not most and self._threads is not None:
+            self._threads.shutdown()
+            self._threads = None
+
+    def _add(self, first_row: int, pages: list[_Encoded]) -> None:
+        has_headers = self._version == (2, 0)
+        for node, page in pages:
+            if isinstance(page, int):
+                self._headers[node.id] += page
+            elif page.length or not has_headers:
+                self._output.add(self._numbers[node.id], page, 0 if has_headers else first_row)
+
+
+_PROCESSORS = min(4, len(os.sched_getaffinity(0)))
+_WORTH_A_THREAD = 1 << 20
+"""Fewest bytes of a page that are worth handing over to a thread."""
+
+_Encoded: TypeAlias = "tuple[Field, EncodedPage | int]"
+"""A node and its page; in 2.0 an int for a struct, which is its rows."""
+
+
+def _encoded(field: Field, array: pa.Array, version: tuple[int, int], first_row: int) -> list[_Encoded]:
+    """The pages of a top-level column; rows are counted in errors."""
+    try:
+        block = block_of(array, field)
+        if version == (2, 0):
+            return list(v20_pages(field, block))
+        return [(leaf.field, encode_page(leaf, version)) for leaf in shred(field, block)]
+    except LanceError as error:
+        place = f"column {printable(field.name)!r}, rows from {first_row} on"
+        raise error.within(place) from error.__cause__
 
 
 @dataclass(frozen=True, slots=True)

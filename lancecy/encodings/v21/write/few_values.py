@@ -127,7 +127,8 @@ def likely_distinct(block: FixedWidth | VariableWidth) -> int:
     """Number of distinct values, estimated from some of them, of all parts of the page.
 
     Values that are seen once in the sample stand for many that are not seen: as many as the square root of the share
-    of the sample. A page that is small anyway has only distinct ones.
+    of the sample. If most of the sample is seen once, it says nothing; all values count as distinct then, as those of a
+    small page do.
     """
     length = block.length
     if length < _FEWEST_VALUES or memory_of(block.values).size < _FEWEST_BYTES:
@@ -139,6 +140,8 @@ def likely_distinct(block: FixedWidth | VariableWidth) -> int:
     sample = pa.concat_arrays([array.slice(n * step, piece) for n in range(_PIECES)])
     counts = sample.value_counts().field(1).to_numpy()
     once = int(np.count_nonzero(counts == 1))
+    if 2 * once > _SAMPLE:
+        return length
     return int((length / _SAMPLE) ** 0.5 * once) + int(counts.size) - once
 
 
