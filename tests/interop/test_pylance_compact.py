@@ -110,7 +110,7 @@ def test_pylance_reads_what_takes_fewer_bytes(name: str, version: str, tmp_path:
     array, *encodings = CASES[name]
     table = pa.table({"c": array, "n": np.arange(len(array))})
     uri = str(tmp_path / "t")
-    ds = lancecy.write_dataset(table, uri, data_storage_version=version, durability="none")  # type: ignore[arg-type]
+    ds = lancecy.write_dataset(table, uri, data_storage_version=version, durability="none")
     (file,) = (tmp_path / "t" / "data").glob("*.lance")
     column = lancecy.inspect(file).columns[0]
     assert column.encodings == ((encodings[version == "2.2"], 1),)
