@@ -8,13 +8,13 @@ rows are decoded.
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from bitpack cimport Packing, blocks_run, inline_run, packing_of
+from bitpack cimport BLOCK, ROW_BYTES, Packing, blocks_run, inline_run, packing_of
 from chunk_parts cimport Header, Place, header_of, part_into
 from cursor cimport (
     FAULT_CHUNK_OFFSETS, FAULT_CHUNK_PARTS, FAULT_CHUNK_SHORT, FAULT_LEVEL_COUNT, FAULT_NONE, FAULT_TOO_MANY,
     ChunkRuns, Fault, check_chunk_runs, load16, prefetch,
 )
-from fastlanes cimport ones
+from fastlanes cimport ones, row_of
 from offsets cimport Raw, first_bad_offset, rebase_offsets, signed_offset
 
 from lancecy.kernels._codes import fail
@@ -29,6 +29,9 @@ cdef enum:
     NUMBERS = 13
     # Chunks to prefetch ahead: for scattered rows every header is on its own page of memory.
     AHEAD = 16
+    # Runs to prefetch ahead, and the longest runs for which it pays.
+    RUNS_AHEAD = 8
+    SHORT = 4
 
 
 cdef struct Codec:
@@ -187,6 +190,38 @@ cdef int32_t _values(
     return code
 
 
+cdef int64_t _place_in(const Packing *packing, int64_t start) except? -1 nogil:
+    # Where in its block the word of a value begins, in bytes.
+    cdef int64_t place = start & (BLOCK - 1), lane = place & (packing.lanes - 1)
+    cdef uint64_t bit = row_of(<uint64_t> (place - lane)) * packing.width
+    return <int64_t> (ROW_BYTES * (bit >> packing.shift) + <uint64_t> lane * packing.nbytes)
+
+
+cdef int64_t _expect(
+    const ChunkRuns *runs, Py_ssize_t r, int64_t chunk, const uint8_t *memory, int64_t memory_size,
+    const Program *program, const Parts *parts,
+) except -1 nogil:
+    # Prefetch the first value of a run, as if its chunk were laid out like the chunk whose parts are given.
+    # bounds: check_chunk_runs has checked the chunk of a run that is not empty. Nothing is read, and the place is
+    # compared with the memory before it is named. A value is of less than 2^31 bytes, so no product overflows.
+    cdef int64_t start = runs.starts[r], at, within = parts.values - runs.positions[chunk]
+    if runs.run_counts[r] <= 0 or start > INT32_MAX:
+        return 0
+    if program.values.kind == INLINE:
+        at = program.values.nbytes + _place_in(&program.values.packing, start)
+    elif program.values.kind == BLOCKS:
+        at = (start >> 10) * <int64_t> (ROW_BYTES * program.values.packing.width)
+        at += _place_in(&program.values.packing, start)
+    else:
+        at = start * program.values.nbytes
+    if within < 0 or at >= memory_size - within:
+        return 0
+    at += within
+    if runs.positions[runs.chunks[r]] < memory_size - at:
+        prefetch(memory + runs.positions[runs.chunks[r]] + at)
+    return 0
+
+
 cdef int64_t _read(
     const ChunkRuns *runs, const uint8_t *memory, int64_t memory_size, Program *program, Output *out,
     Fault *fault,
@@ -204,6 +239,9 @@ cdef int64_t _read(
             continue
         if chunk + AHEAD < runs.num_chunks and 0 <= runs.positions[chunk + AHEAD] < memory_size:
             prefetch(memory + runs.positions[chunk + AHEAD])
+        if count <= SHORT and parsed >= 0 and r + RUNS_AHEAD < runs.num_runs:
+            # One value of each of many rows is on a line of memory of its own.
+            _expect(runs, r + RUNS_AHEAD, parsed, memory, memory_size, program, &parts)
         fault.index = chunk
         if chunk != parsed:
             fault.code = _parts(memory, runs.positions[chunk], runs.lengths[chunk], program, &parts)

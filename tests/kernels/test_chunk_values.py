@@ -147,6 +147,23 @@ def test_nullable_numbers_of_several_chunks(kernels: Kernels) -> None:
     assert out == np.concatenate((values[1:2], values[7:16], values[1:3])).tobytes()
 
 
+@pytest.mark.parametrize("bits", [8, 64])
+def test_many_single_rows_with_empty_runs_between(kernels: Kernels, bits: int) -> None:
+    """Rows are fetched ahead; the chunk and the start of an empty run mean nothing, and are not looked at."""
+    values = numbers(bits, 7, 1024)
+    stored = [chunk(inline_chunk(values[at : at + 512], 7), levels=0, num_rep_def=0) for at in (0, 512)]
+    nothing = [(-(2**62), 2**62, 0), (2**62, -1, 0), (1, 2**62, 0)]
+    rows = [(number // 512, number % 512, 1) for number in range(0, 1024, 9)]
+    runs = [run for number, row in enumerate(rows) for run in (row, *nothing[: number % 4])]
+    _, out, _ = read(kernels, stored, [512, 512], runs, NONE, (INLINE, bits, 0, 0))
+    assert out == values[::9].tobytes()
+    packed = [chunk(blocks(values, 7), levels=0, num_rep_def=0)]
+    _, out, _ = read(
+        kernels, packed, [1024], [(0, n, 1) for n in range(0, 1024, 9)], NONE, (BLOCKS, bits, 7, 0)
+    )
+    assert out == values[::9].tobytes()
+
+
 @pytest.mark.parametrize("size_width", [2, 4])
 def test_values_of_one_buffer_of_several(kernels: Kernels, size_width: int) -> None:
     stored = chunk(
