@@ -30,7 +30,7 @@ from lancecy.errors import DatasetNotFoundError, ExistsError, printable
 from lancecy.progress import Progress, Step, silent
 from lancecy.session import Session
 from lancecy.store.base import PutMode, Store
-from lancecy.store.key_values.ddb_uri import data_uri
+from lancecy.store.key_values.ddb_uri import data_uri, shown_uri
 from lancecy.table.answers import run_on
 from lancecy.table.bases import canonical_base, spelling
 from lancecy.table.commit.driver import check_create
@@ -220,7 +220,7 @@ class _TableCopy:
             self._carry_out(contents, groups, verify)
         files = [file for _, found, _ in groups for file in found]
         return CopiedDataset(
-            self.location.uri,
+            shown_uri(self.location.uri),
             selection.numbers,
             list(selection.tags),
             selection.left_out_tags,

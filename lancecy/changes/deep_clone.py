@@ -11,11 +11,11 @@ from lancecy.changes.clone_copies import copy_files, present_sizes
 from lancecy.changes.clone_files import FileCopy, clone_files, explained
 from lancecy.changes.clone_plan import ClonePlan, begun, read_plan, remove_plan
 from lancecy.changes.outside_blobs import bases_of_blobs
-from lancecy.changes.shallow_clone import check_apart, clone_of
+from lancecy.changes.shallow_clone import check_apart, clone_of, is_of_one_kind
 from lancecy.errors import ExistsError, LanceError
 from lancecy.progress import Progress, silent
 from lancecy.store.local import LocalStore
-from lancecy.store.uri import canonical_uri, scheme_of
+from lancecy.store.uri import canonical_uri
 from lancecy.table.answers import run_on
 from lancecy.table.commit.driver import check_create, commit_to
 from lancecy.table.commit.options import Policy
@@ -81,7 +81,7 @@ def copy_location(source: Snapshot, target: str, storage_options: Mapping[str, A
     """
     location = source.location
     if storage_options is None:
-        is_alike = scheme_of(canonical_uri(target)) == scheme_of(source.uri)
+        is_alike = is_of_one_kind(canonical_uri(target), source.uri)
         storage_options = location.root_options if is_alike else {}
     made = TableLocation.of(
         target, storage_options, location.untrusted, location.allowed_bases, location.limits

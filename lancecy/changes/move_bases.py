@@ -19,6 +19,7 @@ from lancecy.changes.options import CommitRequest
 from lancecy.errors import RetryableConflictError
 from lancecy.progress import Progress, silent
 from lancecy.store.base import Store
+from lancecy.store.key_values.ddb_uri import shown_uri
 from lancecy.table.bases import canonical_base, spelling
 from lancecy.table.commit.driver import check_create
 from lancecy.table.operations import UpdateBases
@@ -137,7 +138,7 @@ class _BaseMoves:
         self, selection: CopySelection, bases: Mapping[str, BaseCopy], files: Sequence[FileCopy]
     ) -> CopiedDataset:
         return CopiedDataset(
-            self.main.uri,
+            shown_uri(self.main.uri),
             selection.numbers,
             list(selection.tags),
             selection.left_out_tags,

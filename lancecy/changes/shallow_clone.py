@@ -21,7 +21,15 @@ from lancecy.table.placement import check_new_place
 from lancecy.table.snapshot import Snapshot
 from lancecy.table.wire.manifest_file import ManifestFile, decode_manifest_file
 
-__all__ = ["check_apart", "clone_location", "clone_of", "commit_clone", "shallow_clone", "stored_version"]
+__all__ = [
+    "check_apart",
+    "clone_location",
+    "clone_of",
+    "commit_clone",
+    "is_of_one_kind",
+    "shallow_clone",
+    "stored_version",
+]
 
 
 def shallow_clone(source: Snapshot, target: TableLocation) -> Committed:
@@ -116,7 +124,7 @@ def clone_location(
         For the clone's storage; by default those of the source. The source's are used for its files in either case.
     """
     known = source.location
-    is_alike = scheme_of(canonical_uri(uri)) == scheme_of(known.uri)
+    is_alike = is_of_one_kind(canonical_uri(uri), known.uri)
     of_bases = {key: value for key, value in known.storage_options.items() if key not in known.root_options}
     own = dict(storage_options or {})
     if storage_options is None and is_alike:
@@ -126,6 +134,17 @@ def clone_location(
         of_bases |= {f"base_{base}.{key}": value for key, value in known.root_options.items()}
     allowed = (*known.allowed_bases, known.uri)
     return TableLocation.of(uri, {**of_bases, **own}, known.untrusted, allowed, known.limits)
+
+
+def is_of_one_kind(uri: str, other: str) -> bool:
+    """Whether two tables are in storage of one kind, such as S3, whatever commits their versions.
+
+    Parameters
+    ----------
+    uri, other : str
+        Canonical.
+    """
+    return scheme_of(data_uri(uri)) == scheme_of(data_uri(other))
 
 
 def stored_version(source: Snapshot) -> ManifestFile:

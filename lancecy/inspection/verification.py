@@ -34,6 +34,7 @@ from lancecy.scanning.outputs import read_field
 from lancecy.scanning.project import extract
 from lancecy.schema import Field
 from lancecy.stats import ByteBounds, ColumnStats, NumericBounds
+from lancecy.store.key_values.ddb_uri import shown_uri
 from lancecy.table.commit.driver import foreign_newest
 from lancecy.table.manifest import Fragment
 from lancecy.table.row_id_checks import row_id_faults
@@ -289,7 +290,7 @@ def verify(
     run.tell(run.total)
     snapshot = context.snapshot
     return Verification(
-        snapshot.uri,
+        shown_uri(snapshot.uri),
         snapshot.version,
         len(selected),
         sum(len(f.files) for f in selected),
