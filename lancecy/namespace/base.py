@@ -86,9 +86,10 @@ class NamespaceBase(LanceNamespace):
         self._given = dict(properties)
         self._properties = Properties.parse(properties)
         self._session = session or default()
-        self._root = TableLocation.of(self._properties.root, self._properties.storage_options)
+        untrusted = self._properties.untrusted
+        self._root = TableLocation.of(self._properties.root, self._properties.storage_options, untrusted)
         self._directories = Directories(self._root, self._session)
-        manifest = TableLocation.of(self._uri_of(MANIFEST), self._root.storage_options)
+        manifest = self._location_of(MANIFEST)
         self._catalog = Catalog(manifest, self._session, self._properties.commit_retries)
 
     def __repr__(self) -> str:
@@ -172,7 +173,7 @@ class NamespaceBase(LanceNamespace):
             )
 
     def _location_of(self, directory: str) -> TableLocation:
-        return TableLocation.of(self._uri_of(directory), self._root.storage_options)
+        return TableLocation.of(self._uri_of(directory), self._root.storage_options, self._root.untrusted)
 
 
 def _made(kind: type[NamespaceBase], properties: dict[str, Any]) -> NamespaceBase:

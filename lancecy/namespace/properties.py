@@ -23,6 +23,7 @@ _FLAGS = (
     "dir_listing_enabled",
     "table_version_tracking_enabled",
     "vend_input_storage_options",
+    "untrusted",
 )
 # Properties of pylance that change nothing here: both sources are always merged, and nothing is measured.
 _WITHOUT_EFFECT = frozenset(
@@ -52,6 +53,9 @@ class Properties:
         Whether answers say that versions are committed through the namespace.
     vend_input_storage_options : bool
         Whether answers have the storage options.
+    untrusted : bool
+        Whether the root comes from an untrusted source: tables are opened as ``lancecy.dataset(…, untrusted=True)``
+        opens them, and symbolic links are not followed.
     commit_retries : int
         Maximum number of lost races of one change.
     storage_options : mapping of str to str
@@ -63,6 +67,7 @@ class Properties:
     dir_listing_enabled: bool = True
     table_version_tracking_enabled: bool = False
     vend_input_storage_options: bool = False
+    untrusted: bool = False
     commit_retries: int = 20
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 

@@ -155,6 +155,7 @@ class Tables(Creations):
                 self._uri_of(found.directory),
                 reference_of(request),
                 storage_options=self.storage_options or None,
+                untrusted=self._root.untrusted,
                 session=self._session,
             )
         except DatasetNotFoundError as error:
