@@ -79,8 +79,22 @@ class HistoryGraph:
         """Plain values."""
         return asdict(self)
 
+    def drawn(self) -> Iterator[tuple[str, GraphVersion | None]]:
+        """Rows of the picture: the columns of branches, and the version beside them; None where branches part."""
+        lanes = Lanes(MAIN)
+        ending: dict[tuple[str, int], list[str]] = {}
+        for version in self.versions:
+            ended = ending.pop((version.branch, version.version), [])
+            if ended:
+                yield lanes.joined(version.branch, ended), None
+            yield lanes.row(version.branch, "●" if version.entry else "×"), version
+            if version.start is not None and version.is_joined:
+                ending.setdefault(version.start, []).append(version.branch)
+            elif version.is_oldest:
+                lanes.end(version.branch)
+
     def __str__(self) -> str:
-        rows = list(_rows(self.versions))
+        rows = [(graph, () if version is None else _cells(version)) for graph, version in self.drawn()]
         graph_width = max((len(graph) for graph, _ in rows), default=0)
         columns = zip(*(cells for _, cells in rows if cells), strict=True)
         # What comes last is not aligned.
@@ -97,21 +111,6 @@ class HistoryGraph:
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
-
-
-def _rows(versions: Iterable[GraphVersion]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Rows of the picture: the columns of branches, and the cells of a version beside them."""
-    lanes = Lanes(MAIN)
-    ending: dict[tuple[str, int], list[str]] = {}
-    for version in versions:
-        ended = ending.pop((version.branch, version.version), [])
-        if ended:
-            yield lanes.joined(version.branch, ended), ()
-        yield lanes.row(version.branch, "●" if version.entry else "×"), _cells(version)
-        if version.start is not None and version.is_joined:
-            ending.setdefault(version.start, []).append(version.branch)
-        elif version.is_oldest:
-            lanes.end(version.branch)
 
 
 _IS_RIGHT = (True, False, False, True, False)

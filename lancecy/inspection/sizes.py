@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -138,15 +139,17 @@ def _ticks(place: Any, names: list[str], **style: Any) -> None:
     place(range(0, len(names), step), names[::step], fontsize="small", **style)
 
 
-def layout(context: ScanContext) -> Layout:
+def layout(context: ScanContext, only: Sequence[int] | None = None) -> Layout:
     """Bytes of every column in every fragment, from the metadata of the data files.
 
     Parameters
     ----------
     context : ScanContext
+    only : sequence of int, optional
+        Ids of the fragments; all if not given.
     """
     fields = context.snapshot.schema.fields
-    fragments = context.fragments
+    fragments = context.fragments if only is None else context.selected(only)
     nbytes = np.zeros((len(fragments), len(fields)), np.int64)
     for row, files in enumerate(context.several_files([fragment.id for fragment in fragments], fields)):
         nbytes[row] = [files.estimated_bytes([wanted]) for wanted in fields]
