@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests start hundreds of processes that import this package; bytecode files save compiling it each time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo test check format protos bench compare chart compare-spark compare-types compare-write compare-sizes compare-changes compare-refs compare-namespaces compare-remote compare-buckets docs asan fuzz model writers old-releases hunt-nested hunt-filters hunt-dask hunt-spark wheel clean distclean
+.PHONY: help setup demo test check format protos bench screenshots compare chart compare-spark compare-types compare-write compare-sizes compare-changes compare-refs compare-namespaces compare-remote compare-buckets docs asan fuzz model writers old-releases hunt-nested hunt-filters hunt-dask hunt-spark wheel clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -46,6 +46,7 @@ help:
 	@echo "make asan     runs the tests of kernels, files and hostile bytes under gcc's sanitizers"
 	@echo "make fuzz     fuzzes every decoder and parser with libFuzzer and the address sanitizer"
 	@echo "make docs     runs the examples of the documentation and builds the site in build/docs"
+	@echo "make screenshots  makes the pictures of the web page for the documentation"
 	@echo "make wheel    builds source distribution and wheel in dist/"
 	@echo "make format   formats the code and applies the linter's safe fixes"
 	@echo "make clean    removes build products; make distclean also removes the virtual environment"
@@ -82,7 +83,7 @@ demo: $(BUILT)
 	.ci/with-java $(PY) bench/demo.py
 
 test: $(BUILT) $(PROTOC) $(AZURITE)
-	.ci/in-memory .ci/with-java $(PY) .ci/test.py $(ARGS)
+	LANCECY_CHROMIUM="$$(.ci/setup chromium)" .ci/in-memory .ci/with-java $(PY) .ci/test.py $(ARGS)
 
 # Generated tests make a quarter of the examples of make test.
 check: $(BUILT) $(PROTOC)
@@ -186,6 +187,10 @@ docs: $(BUILT)
 	.ci/with-java $(PYTEST) -q tests/meta/test_docs_site.py $(ARGS)
 	$(PY) -m sphinx -W --keep-going -q -b html .docs build/docs
 	@echo "open build/docs/index.html"
+
+# Needs Chromium, which is installed if it is missing.
+screenshots: $(BUILT)
+	LANCECY_CHROMIUM="$$(.ci/setup chromium)" $(PY) bench/screenshots.py
 
 # ---- building ---------------------------------------------------------------------------------------
 

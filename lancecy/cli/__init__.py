@@ -9,6 +9,7 @@
 ``branches``     ``branch``
 ``cloning``      ``clone``
 ``namespaces``   ``ns ls tree create rename drop migrate describe``
+``ui``           ``ui``
 ``sources``      files that ``write`` takes rows from, and standard input
 ``text_values``  dates, bytes, vectors and so on from text
 ``json_text``    Arrow arrays as JSON text

@@ -23,6 +23,7 @@ from lancecy.cli import (
     namespaces,
     reading,
     tags,
+    ui,
     writing,
 )
 from lancecy.cli.output import fail, warn
@@ -136,5 +137,6 @@ for _command in (
     writing.bases,
     writing.repair,
     namespaces.ns,
+    ui.ui,
 ):
     main.add_command(_command)

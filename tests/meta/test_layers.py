@@ -15,6 +15,7 @@ from tests.meta.tree import ROOT, imports_of, is_within, module_name, package_mo
 ROWS = [
     "__main__",
     "spark | dask | torch | cli",
+    "ui",
     "sampler | namespace",
     "api | optimize",
     "changes",
@@ -99,7 +100,11 @@ HOMES: dict[str, tuple[str, ...]] = {
         "lancecy.cli",
         "lancecy.spark.options",
         "lancecy.spark.views",
+        "lancecy.ui",
     ),
+    "flask": ("lancecy.ui.pages",),
+    "jinja2": (),
+    "werkzeug": ("lancecy.ui.guard", "lancecy.ui.pages", "lancecy.ui.server"),
     "click": ("lancecy.cli",),
     "rich": ("lancecy.cli",),
 }
@@ -117,6 +122,7 @@ HEAVY = (
     "polars",
     "pyspark",
     "torch",
+    "flask",
     "fsspec",
     "s3fs",
     "botocore",
@@ -125,6 +131,7 @@ HEAVY = (
     "sqlglot",
     "pyarrow.dataset",
     "rich",
+    "werkzeug",
 )
 
 # Modules that exist to define classes on top of a heavy library, imported only by functions.
@@ -141,6 +148,10 @@ BUILT_ON = {
     ("lancecy.store.s3", "s3fs"),
     ("lancecy.torch.needed", "torch"),
     ("lancecy.cli.output", "rich"),
+    ("lancecy.ui.guard", "werkzeug"),
+    ("lancecy.ui.pages", "flask"),
+    ("lancecy.ui.pages", "werkzeug"),
+    ("lancecy.ui.server", "werkzeug"),
 }
 
 

@@ -35,6 +35,10 @@ print(table.num_rows, table.num_columns)
 """
 
 
+PAGE_FILES = [path for folder in ("templates", "static") for path in (PACKAGE / "ui" / folder).iterdir()]
+"""What the web page is made of besides code."""
+
+
 @pytest.fixture
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A source distribution of a copy of the tree, and the wheel built from it.
@@ -81,6 +85,7 @@ def source_distribution_holds_all_sources(sdist: Path) -> None:
             if p.suffix in {".pyx", ".pxd", ".proto"}
         ),
         *(p for p in PACKAGE.rglob("*") if p.suffix in {".py", ".pyi"} or p.name == "py.typed"),
+        *PAGE_FILES,
         *(ROOT / name for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE")),
     ]
     assert {str(p.relative_to(ROOT)) for p in needed} - inside == set()
@@ -95,6 +100,7 @@ def wheel_holds_kernels_stubs_and_licence_only(wheel: Path) -> None:
         assert f"lancecy/kernels/{source.stem}{suffix}" in inside
         assert f"lancecy/kernels/{source.stem}.pyi" in inside
     assert "lancecy/py.typed" in inside
+    assert {str(path.relative_to(ROOT)) for path in PAGE_FILES} - set(inside) == set()
     assert any(name.endswith("licenses/LICENSE") for name in inside)
     # Beside the package lies what Spark looks for.
     assert {name.split("/")[0].split("-")[0] for name in inside} == {"lancecy", "pyspark_lancecy.py"}
@@ -140,6 +146,7 @@ NEED_THEIR_EXTRA = (
     "lancecy.store.key_values.dynamodb_client",
     "lancecy.store.s3",
     "lancecy.torch.needed",
+    "lancecy.ui.",
 )
 
 

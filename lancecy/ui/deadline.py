@@ -1,0 +1,113 @@
+"""The time that a page may take.
+
+Work on rows asks between its steps whether time is over. As one step may take long, the work runs in a thread of its
+own, and the page does not wait for it any longer than the time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+from lancecy.errors import LanceError
+
+__all__ = ["Deadline", "TooSlowError", "Workers"]
+
+T = TypeVar("T")
+
+_MOST_AT_ONCE = 4
+
+
+class TooSlowError(LanceError):
+    """A page would take too long."""
+
+
+class Deadline:
+    """A moment until which work may go on.
+
+    Parameters
+    ----------
+    seconds : float, s
+        From now on.
+
+    Examples
+    --------
+    >>> Deadline(60).is_over, Deadline(0).is_over
+    (False, True)
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is over."""
+        return time.monotonic() >= self._end
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left."""
+        return max(0.0, self._end - time.monotonic())
+
+    def check(self) -> None:
+        """Raise TooSlowError if the time is over."""
+        if self.is_over:
+            raise self.error()
+
+    def error(self) -> TooSlowError:
+        """The error that says so."""
+        return TooSlowError(
+            f"this page takes more than {self.seconds:.0f} s and was stopped: ask for fewer columns, or for an older or smaller table"
+        )
+
+
+class Workers:
+    """Runs work in threads, a few at once, which do not keep the program from ending.
+
+    Parameters
+    ----------
+    most : int
+        At once; others wait for them until their time is over.
+    """
+
+    def __init__(self, most: int = _MOST_AT_ONCE) -> None:
+        self._free = threading.BoundedSemaphore(most)
+
+    def run(self, work: Callable[[Deadline], T], seconds: float) -> T:
+        """What the work returns.
+
+        Parameters
+        ----------
+        work : function of a Deadline
+            It raises the error of the deadline soon after its end.
+        seconds : float, s
+
+        Raises
+        ------
+        TooSlowError
+            It takes longer, or nothing of the work before it ended in time.
+        """
+        deadline = Deadline(seconds)
+        if not self._free.acquire(timeout=deadline.left):
+            raise deadline.error()
+        answer: Future[T] = Future()
+
+        def worked() -> None:
+            try:
+                answer.set_result(work(deadline))
+            except BaseException as error:  # noqa: BLE001 - raised again by the one who waits
+                answer.set_exception(error)
+            finally:
+                self._free.release()
+
+        threading.Thread(target=worked, name="lancecy-ui", daemon=True).start()
+        try:
+            return answer.result(timeout=deadline.left)
+        except TimeoutError:
+            if answer.done():
+                raise
+            raise deadline.error() from None
