@@ -5,7 +5,7 @@ Facts: table sheet, sections 2.2 and 8.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,12 +39,13 @@ from lancecy.scanning.task import ScanSpec
 from lancecy.scanning.threads import collect
 from lancecy.schema import Schema
 from lancecy.table.field_ids import next_field_id
-from lancecy.table.manifest import Fragment
+from lancecy.table.manifest import DataFile, Fragment
 from lancecy.table.rows import roaring
+from lancecy.write.column_files import ColumnFiles
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.schemas import arranged, fitted
 
-__all__ = ["FragmentColumns"]
+__all__ = ["FragmentColumns", "check_first_stays", "replaced_file"]
 
 _PIECE_ROWS = 1 << 18
 
@@ -223,19 +224,56 @@ def _updated(
         Schema(tuple(snapshot.schema.field(n) for n in right.values.schema.names)), right.values.schema
     )
     ids = [node.id for top in wanted.fields for node in top.walk()]
-    _check_first_stays(fragment, ids)
+    check_first_stays(fragment, ids)
     opened = context.files(fragment.id)
     live = opened.live(0, opened.num_rows).to_indices()
     found = _positions(context, fragment, right, left_on)
     positions = np.full(opened.num_rows, -1, np.int64)
     positions[live] = found
+    try:
+        _check_new_nulls(right, wanted)
+        file = replaced_file(context, fragment, files, wanted, right.values, positions)
+    except BaseException:
+        files.remove()
+        raise
+    return with_file(fragment, (fragment, file)), np.flatnonzero(positions >= 0)
 
-    def batches() -> Any:
+
+def replaced_file(
+    context: ScanContext,
+    fragment: Fragment,
+    files: ColumnFiles,
+    wanted: Schema,
+    values: pa.Table,
+    positions: NDArray[np.int64],
+) -> DataFile:
+    """Write columns of a fragment with new values in some rows.
+
+    Parameters
+    ----------
+    context : ScanContext
+    fragment : Fragment
+    files : ColumnFiles
+    wanted : Schema
+        The columns, as :func:`lancecy.write.schemas.fitted` returns them.
+    values : pyarrow.Table
+        The new values, of the same columns in the same order.
+    positions : (num_rows,) int64
+        For each row of the fragment, deleted ones included, the row of ``values`` that replaces it, -1 if none does.
+
+    Raises
+    ------
+    LanceError
+        The old values cannot be read, or the file cannot hold the new ones.
+    """
+    opened = context.files(fragment.id)
+
+    def batches() -> Iterator[pa.RecordBatch]:
         for start in range(0, opened.num_rows, _PIECE_ROWS):
             rows = RowSelection.range(opened.num_rows, start, min(start + _PIECE_ROWS, opened.num_rows))
             here = positions[start : start + _PIECE_ROWS]
             columns = []
-            for top, new in zip(wanted.fields, right.values.columns, strict=True):
+            for top, new in zip(wanted.fields, values.columns, strict=True):
                 old = read_field(opened, top, rows, context.session)
                 both = joined([old, new.cast(old.type) if new.type != old.type else new], old.type)
                 columns.append(
@@ -244,14 +282,8 @@ def _updated(
             batch = pa.RecordBatch.from_arrays(columns, names=list(wanted.names))
             yield arranged(batch, wanted)
 
-    try:
-        _check_new_nulls(right, wanted)
-        starts = batch_starts(context, fragment) if files.version == "0.1" else None
-        file = files.write(wanted, batches(), row_starts=starts)
-    except BaseException:
-        files.remove()
-        raise
-    return with_file(fragment, (fragment, file)), np.flatnonzero(positions >= 0)
+    starts = batch_starts(context, fragment) if files.version == "0.1" else None
+    return files.write(wanted, batches(), row_starts=starts)
 
 
 def _check_new_nulls(right: RightRows, wanted: Schema) -> None:
@@ -259,8 +291,19 @@ def _check_new_nulls(right: RightRows, wanted: Schema) -> None:
         check_nulls(batch, wanted, 0)
 
 
-def _check_first_stays(fragment: Fragment, ids: Sequence[int]) -> None:
-    """Refuse to move the first column out of a 0.1 file: readers find its pages by that column's id."""
+def check_first_stays(fragment: Fragment, ids: Sequence[int]) -> None:
+    """Refuse to move the first column out of a 0.1 file: readers find its pages by that column's id.
+
+    Parameters
+    ----------
+    fragment : Fragment
+    ids : sequence of int
+        The fields that get a new file.
+
+    Raises
+    ------
+    UnsupportedError
+    """
     for file in fragment.files:
         first = file.fields[0] if file.fields else -1
         if file.is_legacy and first in ids and not set(file.fields) <= {*ids, -2}:

@@ -119,6 +119,7 @@ class MergeInsertBuilder:
         self._retries = 10
         self._timeout: timedelta | None = None
         self._written = WriteRequest("append")
+        self._in_place = False
 
     @classmethod
     def of(cls, dataset: Change, on: str | Iterable[str] | None, options: MergeOptions) -> MergeInsertBuilder:
@@ -284,23 +285,28 @@ class MergeInsertBuilder:
 
         Parameters
         ----------
-        mode : "auto" or "rewrite_rows"
-            Both write whole rows to new fragments.
+        mode : "auto", "rewrite_rows" or "rewrite_columns"
+            The first two write whole rows to new fragments. The third writes the columns of the source, for all rows of
+            the fragments with matching rows, and neither reads nor writes other columns: it is faster where those are
+            large. It is for merges that only update, with rows that lack a column of the table; others raise
+            ValueError when they are executed.
 
         Raises
         ------
-        UnsupportedError
-            "rewrite_columns".
         ValueError
             Another mode.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> ds = lancecy.write_dataset({"id": [1, 2], "v": ["a", "b"], "n": [1, 1]}, "memory://patches")
+        >>> patch = ds.merge_insert("id").when_matched_update_all().write_mode("rewrite_columns")
+        >>> patch.execute({"id": [1], "n": [7]})["num_updated_rows"], ds.to_table().to_pydict()
+        (1, {'id': [1, 2], 'v': ['a', 'b'], 'n': [7, 1]})
         """
-        if mode == "rewrite_columns":
-            raise UnsupportedError(
-                "write_mode='rewrite_columns' is not supported: merges write whole rows to new fragments",
-                feature="write_mode='rewrite_columns'",
-            )
-        if mode not in ("auto", "rewrite_rows"):
-            raise ValueError(f"mode is {mode!r}; it can be 'auto' or 'rewrite_rows'")
+        if mode not in ("auto", "rewrite_rows", "rewrite_columns"):
+            raise ValueError(f"mode is {mode!r}; it can be 'auto', 'rewrite_rows' or 'rewrite_columns'")
+        self._in_place = mode == "rewrite_columns"
         return self
 
     def mark_sstables_as_compacted(self, sstables: object) -> MergeInsertBuilder:
@@ -403,6 +409,11 @@ class MergeInsertBuilder:
             As :meth:`execute`; and errors of the engine.
         """
         self._check_clauses()
+        if self._in_place:
+            raise UnsupportedError(
+                "merges on workers write whole rows: leave out write_mode('rewrite_columns'), or merge rows in memory",
+                feature="write_mode='rewrite_columns' on workers",
+            )
         instant = time_now()
 
         def attempt() -> dict[str, int]:
@@ -481,7 +492,8 @@ class MergeInsertBuilder:
         """
         with self._source(data_obj, schema) as source:
             merge = self._attempt(source.schema, time_now())
-            return merge_plan(merge.context, source, merge.rules, merge.matches(source, silent))
+            matches = merge.matches(source, silent)
+            return merge_plan(merge.context, source, merge.rules, matches, self._in_place)
 
     @checked_arguments()
     def explain_plan(self, schema: pa.Schema | None = None, verbose: bool = False) -> str:
@@ -501,7 +513,7 @@ class MergeInsertBuilder:
         """
         context = self._dataset.context
         given = schema if schema is not None else context.snapshot.schema.arrow
-        return plan_text(context, self._attempt(given, time_now()).rules, verbose)
+        return plan_text(context, self._attempt(given, time_now()).rules, verbose, self._in_place)
 
     @checked_arguments()
     def analyze_plan(self, data_obj: Any, *, schema: pa.Schema | None = None) -> str:
@@ -531,4 +543,5 @@ class MergeInsertBuilder:
         return Source(data, schema, self._dataset.context.session.cache.limit // 2)
 
     def _attempt(self, schema: pa.Schema, instant: int) -> Attempt:
-        return Attempt.of(self._dataset.context, schema, self._clauses, self._on, self._written, instant)
+        written, context = self._written, self._dataset.context
+        return Attempt.of(context, schema, self._clauses, self._on, written, instant, self._in_place)

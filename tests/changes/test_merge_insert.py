@@ -560,7 +560,7 @@ def test_condition_may_choose_one_of_two_rows_with_a_key(ds: lancecy.Dataset) ->
             ColumnNotFoundError,
             "nope",
         ),
-        (lambda ds: upsert(ds).write_mode("rewrite_columns"), UnsupportedError, "rewrite_columns"),
+        (lambda ds: upsert(ds).write_mode("columns"), ValueError, "'rewrite_columns'"),
         (lambda ds: upsert(ds).write_mode("fast"), ValueError, "fast"),
         (lambda ds: upsert(ds).mark_sstables_as_compacted([]), UnsupportedError, "log"),
         (lambda ds: upsert(ds).conflict_retries("3"), TypeError, "whole number"),
@@ -614,6 +614,115 @@ def test_new_files_go_to_the_bases(tmp_path: Path) -> None:
     assert ds.get_fragments()[-1].metadata.files[0].base_id == 1
     upsert(ds).target_all_bases().execute({"id": [8], "v": ["x"]})
     assert ds.count_rows() == 5
+
+
+# -- columns in place ---------------------------------------------------------------------------------
+
+
+def patch(ds: lancecy.Dataset, on: Any = "id") -> MergeInsertBuilder:
+    return ds.merge_insert(on).write_mode("rewrite_columns").when_matched_update_all()
+
+
+@folded("version", VERSIONS)
+@folded("stable", [False, True])
+def test_columns_are_rewritten_in_place(stable: bool, version: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        ds = lancecy.write_dataset(
+            {"id": range(8), "v": list("abcdefgh"), "w": np.arange(8.0)},
+            f"{folder}/t",
+            max_rows_per_file=3,
+            data_storage_version=version,
+            enable_stable_row_ids=stable,
+        )
+        ds.delete("id = 0")
+        rows = {"id": [7, 1, 99, 2], "w": [70.0, 10.0, 0.0, 20.0]}
+        assert patch(ds).execute(rows) == counts(0, 3, 0)
+        assert values(ds) == {
+            "id": [1, 2, 3, 4, 5, 6, 7],
+            "v": list("bcdefgh"),
+            "w": [10.0, 20.0, 3.0, 4.0, 5.0, 6.0, 70.0],
+        }
+        assert [len(part.data_files()) for part in ds.get_fragments()] == [2, 1, 2]
+        assert ds.get_fragments()[0].data_files()[0].fields == (0, 1, -2)
+        if stable:
+            dated = ds.to_table(columns=["_rowid", "_row_last_updated_at_version"]).to_pydict()
+            assert dated["_rowid"] == list(range(1, 8))
+            assert dated["_row_last_updated_at_version"] == [3, 3, 1, 1, 1, 1, 3]
+
+
+def test_columns_in_place_of_a_stream_in_bounded_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ds = lancecy.write_dataset(
+        {"id": np.arange(40_000), "v": np.zeros(40_000), "w": np.zeros(40_000)},
+        tmp_path / "t",
+        max_rows_per_file=5000,
+    )
+    small = lancecy.dataset(tmp_path / "t", session=lancecy.Session(cache_bytes=1 << 17))
+    batches = (
+        pa.record_batch({"id": np.arange(n, 40_000, 40), "v": np.full(1000, float(n))}) for n in range(40)
+    )
+    stream = pa.RecordBatchReader.from_batches(pa.schema([("id", pa.int64()), ("v", pa.float64())]), batches)
+    assert patch(small).execute(stream) == counts(0, 40_000, 0)
+    assert small.to_table()["v"].to_pylist() == (np.arange(40_000) % 40).tolist()
+    assert ds.checkout_latest().count_rows("w = 0") == 40_000
+
+
+@folded(
+    "merge, message",
+    [
+        (lambda ds: patch(ds).when_not_matched_insert_all(), "insert rows"),
+        (lambda ds: patch(ds).when_not_matched_by_source_delete(), "delete rows"),
+        (lambda ds: patch(ds).when_matched_delete(), "needs when_matched_update_all"),
+        (lambda ds: patch(ds).data_storage_version("2.1"), "data_storage_version"),
+    ],
+)
+def test_columns_in_place_are_for_updates_only(
+    merge: Callable[[lancecy.Dataset], MergeInsertBuilder], message: str
+) -> None:
+    ds = lancecy.write_dataset(TABLE, f"memory://columns-in-place-{message}")
+    with pytest.raises(ValueError, match=message):
+        merge(ds).execute({"id": [1], "v": ["z"]})
+    assert ds.checkout_latest().version == 1
+
+
+def test_columns_in_place_are_some_of_the_table(ds: lancecy.Dataset, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="has all columns"):
+        patch(ds).execute(TABLE)
+    with pytest.raises(ValueError, match="no column beside the key"):
+        patch(ds).execute({"id": [1]})
+    strict = pa.schema(
+        [pa.field("id", pa.int64()), pa.field("v", pa.int64(), nullable=False), pa.field("w", pa.int64())]
+    )
+    full = lancecy.write_dataset(
+        pa.table({"id": [1, 2], "v": [1, 2], "w": [1, 2]}, schema=strict), tmp_path / "s"
+    )
+    files = data_files(tmp_path / "s")
+    with pytest.raises(SchemaError, match="'v' of row 1 of the source is null"):
+        patch(full).execute({"id": [1, 2], "v": [1, None]})
+    with pytest.raises(SchemaError, match="id = 2"):
+        patch(full).execute({"id": [2, 2], "v": [1, 3]})
+    assert patch(full).execute({"id": [9], "v": [1]}) == counts(0, 0, 0)
+    assert (full.checkout_latest().version, data_files(tmp_path / "s")) == (1, files)
+
+
+def test_plan_of_columns_in_place(ds: lancecy.Dataset) -> None:
+    found = patch(ds).explain({"id": [2], "w": [9.0]})
+    assert found.num_updated_rows == 1 and 3 * 8 <= found.bytes_to_write < 6 * 8, "all rows of one column"
+    assert ds.version == 1
+    text = patch(ds).explain_plan(pa.schema([("id", pa.int64()), ("w", pa.float64())]))
+    assert "write in place         w of fragments with matching rows" in text
+
+
+def test_columns_in_place_lose_to_a_change_of_the_same_fragment(ds: lancecy.Dataset, tmp_path: Path) -> None:
+    """The merge begins again, and finds the other's values."""
+    other = lancecy.dataset(tmp_path / "t")
+    other.update({"w": "w + 100"}, "id = 2")
+    assert patch(ds).execute({"id": [2], "v": ["B"]}) == counts(0, 1, 0)
+    assert values(ds.checkout_latest()) == {"id": [1, 3, 2], "v": ["a", "c", "B"], "w": [1.0, 3.0, 102.0]}
+    kept = {file.path for part in ds.checkout_latest().get_fragments() for file in part.data_files()}
+    found = {name for name in data_files(tmp_path / "t") if name.endswith(".lance")}
+    assert found == kept, "no file of the lost attempt is left"
 
 
 def test_progress_counts_the_written_rows(ds: lancecy.Dataset) -> None:

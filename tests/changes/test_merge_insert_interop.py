@@ -188,3 +188,60 @@ def test_indices_of_pylance_stay_right(column: str, kind: Any, tmp_path: Path) -
         if kind == "INVERTED":
             found = ds.to_table(full_text_query="new")
             assert content(found.select(SCHEMA.names)) == content(ds.to_table(filter="w LIKE '%new'"))
+
+
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("version", ["legacy", "2.0", "2.1", "2.2"])
+def test_columns_in_place_agree_with_pylance(stable: bool, version: Any, tmp_path: Path) -> None:
+    """With deleted rows, nulls and an index on a column that changes; then each library goes on after the other."""
+    chance = np.random.default_rng(3)
+    table = pa.table(
+        {
+            "id": chance.permutation(3000),
+            "a": chance.random(3000),
+            "s": [f"old {n}" for n in range(3000)],
+            "n": range(3000),
+        }
+    )
+    new = {
+        "id": chance.permutation(6000)[:900],
+        "s": [f"new {n}" for n in range(900)],
+        "a": [None, 2.0, 3.0] * 300,
+    }
+    if version == "legacy":
+        new["a"] = [1.0, 2.0, 3.0] * 300  # files of 0.1 hold no null numbers
+    rows = pa.table(new)
+    opened: list[Any] = []
+    for name, library in (("mine", lancecy), ("theirs", lance)):
+        made = lance.write_dataset(
+            table,
+            tmp_path / name,
+            max_rows_per_file=700,
+            data_storage_version=version,
+            enable_stable_row_ids=stable,
+        )
+        made.create_scalar_index("s", "BTREE")
+        made.delete("id % 7 = 0")
+        opened.append(library.dataset(tmp_path / name))
+    for condition in ("target.n % 3 > 0", None):
+        done = [
+            each.merge_insert("id")
+            .write_mode("rewrite_columns")
+            .when_matched_update_all(condition)
+            .execute(rows)
+            for each in opened
+        ]
+        assert done[0] == done[1]
+        columns = ["id", "a", "s", "n"]
+        columns += ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"] if stable else []
+        mine, theirs = (
+            lance.dataset(tmp_path / name).to_table(columns=columns) for name in ("mine", "theirs")
+        )
+        assert mine.equals(theirs)
+        assert opened[0].checkout_latest().to_table(columns=columns).equals(mine)
+        for text in ("s = 'new 5'", "s = 'old 5'", "s = 'old 1000'"):
+            assert lance.dataset(tmp_path / "mine").count_rows(text) == sum(
+                value == text[5:-1] for value in mine["s"].to_pylist()
+            )
+        lance.dataset(tmp_path / "mine").validate()
+        opened = [lancecy.dataset(tmp_path / "theirs"), lance.dataset(tmp_path / "mine")]

@@ -67,7 +67,9 @@ class MergePlan:
         )
 
 
-def merge_plan(context: ScanContext, source: Source, rules: Rules, matches: Matches) -> MergePlan:
+def merge_plan(
+    context: ScanContext, source: Source, rules: Rules, matches: Matches, in_place: bool = False
+) -> MergePlan:
     """The plan of a merge whose matches are known.
 
     Parameters
@@ -76,12 +78,17 @@ def merge_plan(context: ScanContext, source: Source, rules: Rules, matches: Matc
     source : Source
     rules : Rules
     matches : Matches
+    in_place : bool
+        Whether columns of whole fragments are written instead of rows.
     """
     num_rows = sum(context.live_rows(fragment) for fragment in context.fragments)
     per_row = _bytes_per_row(context, rules.of_target)
     copied = _bytes_per_row(context, rules.kept) * matches.rows.size
     written = matches.rows.size + matches.num_inserted
     share = source.nbytes * written / max(1, source.num_rows)
+    if in_place:
+        touched = sum(context.physical_rows(context.metadata(number)) for number in matches.gone)
+        share, copied = 0.0, _bytes_per_row(context, _written(rules)) * touched
     return MergePlan(
         rules.on,
         source.num_rows,
@@ -96,7 +103,7 @@ def merge_plan(context: ScanContext, source: Source, rules: Rules, matches: Matc
     )
 
 
-def plan_text(context: ScanContext, rules: Rules, verbose: bool) -> str:
+def plan_text(context: ScanContext, rules: Rules, verbose: bool, in_place: bool = False) -> str:
     """What a merge of any rows with these columns reads and writes.
 
     Parameters
@@ -105,6 +112,8 @@ def plan_text(context: ScanContext, rules: Rules, verbose: bool) -> str:
     rules : Rules
     verbose : bool
         Also the fragments.
+    in_place : bool
+        As for :func:`merge_plan`.
     """
     clauses, num_rows = rules.clauses, sum(context.live_rows(fragment) for fragment in context.fragments)
     matched: str = clauses.matched
@@ -122,11 +131,18 @@ def plan_text(context: ScanContext, rules: Rules, verbose: bool) -> str:
         f"  read                   {', '.join(rules.of_target)} of {num_rows:,} rows, about {human_bytes(size)}",
         f"  write                  {', '.join(rules.given) or 'nothing'}",
     ]
-    if rules.kept and clauses.matched == "update":
+    if in_place:
+        lines[-1] = f"  write in place         {', '.join(_written(rules))} of fragments with matching rows"
+    elif rules.kept and clauses.matched == "update":
         lines.append(f"  copy of updated rows   {', '.join(rules.kept)}")
     if verbose:
         lines += [f"  fragment {part.id}: {context.live_rows(part):,} rows" for part in context.fragments]
     return "\n".join(lines)
+
+
+def _written(rules: Rules) -> tuple[str, ...]:
+    """The columns that are written in place."""
+    return tuple(name for name in rules.given if name not in rules.on)
 
 
 def _bytes_per_row(context: ScanContext, names: tuple[str, ...]) -> float:

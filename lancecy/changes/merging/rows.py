@@ -17,7 +17,7 @@ from lancecy.scanning.context import ScanContext
 from lancecy.scanning.request import make_request
 from lancecy.scanning.take import take_addresses
 
-__all__ = ["check_kept", "hashes_of_new", "written_batches", "written_schema"]
+__all__ = ["check_kept", "chosen_rows", "hashes_of_new", "written_batches", "written_schema"]
 
 
 def written_schema(context: ScanContext, source: pa.Schema, rules: Rules) -> pa.Schema:
@@ -77,8 +77,7 @@ def written_batches(
     if matches.num_inserted:
         for start, batch in _numbered(source):
             chosen = np.flatnonzero(matches.is_new[start : start + batch.num_rows])
-            _check_nulls(batch, chosen, start if source.is_whole else None, strict)
-            rows = _chosen(batch, chosen)
+            rows = chosen_rows(batch, chosen, start if source.is_whole else None, strict)
             if rows.num_rows:
                 yield _whole(rows, None, schema)
 
@@ -98,8 +97,7 @@ def _updated(
         if first == last:
             continue
         chosen = matches.rows[first:last] - start
-        _check_nulls(batch, chosen, start if source.is_whole else None, strict)
-        rows = _chosen(batch, chosen)
+        rows = chosen_rows(batch, chosen, start if source.is_whole else None, strict)
         if not copied:
             yield rows
             continue
@@ -145,6 +143,29 @@ def hashes_of_new(source: Source, rules: Rules, matches: Matches) -> UInt64:
             start += batch.num_rows
             found.append(key_hashes(_chosen(batch, chosen).columns))
     return np.concatenate(found or [np.empty(0, np.uint64)])
+
+
+def chosen_rows(
+    batch: pa.RecordBatch, rows: Int64, start: int | None, strict: Sequence[str]
+) -> pa.RecordBatch:
+    """Some rows of a batch, ascending, after a check of their nulls.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+    rows : (n,) int64, ascending
+    start : int or None
+        Number of the first row of the batch in the source, for the error; None if numbers mean nothing.
+    strict : sequence of str
+        Columns that must not have nulls.
+
+    Raises
+    ------
+    SchemaError
+        A null, with column and row.
+    """
+    _check_nulls(batch, rows, start, strict)
+    return _chosen(batch, rows)
 
 
 def _numbered(source: Source) -> Iterator[tuple[int, pa.RecordBatch]]:
