@@ -202,8 +202,9 @@ cdef int64_t _expect(
     const Program *program, const Parts *parts,
 ) except -1 nogil:
     # Prefetch the first value of a run, as if its chunk were laid out like the chunk of the parts.
-    # bounds: check_chunk_runs has checked the chunk of a run that is not empty. Nothing is read, and the place is
-    # compared with the memory before it is named. A value is of less than 2^31 bytes, so no product overflows.
+    # bounds: check_chunk_runs has checked the chunk of a run that is not empty. Nothing is read, and the
+    # place is compared with the memory before it is named. Values have less than 2^31 bytes, so no product
+    # overflows.
     cdef int64_t start = runs.starts[r], at, within = parts.values - runs.positions[chunk]
     if runs.run_counts[r] <= 0 or start > INT32_MAX:
         return 0
