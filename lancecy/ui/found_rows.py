@@ -29,7 +29,7 @@ __all__ = [
     "read_rows",
 ]
 
-_GROUP_ROWS = 1 << 18
+_GROUP_ROWS, _GROUP_FRAGMENTS = 1 << 18, 200
 _TAKEN_TOGETHER = 8
 MOST_SKIPPED = 1_000_000
 """Rows before a page."""
@@ -122,13 +122,13 @@ def column_page(ds: Dataset, bounds: Bounds, first: int = 0, find: str = "") -> 
 
 
 def _groups(ds: Dataset, deadline: Deadline) -> Iterator[list[int]]:
-    """Ids of fragments that have about as many rows together, until the time is over."""
+    """Ids of fragments that take about the same time together, until the time is over."""
     group: list[int] = []
     rows = 0
     for fragment in ds.context.snapshot.fragments:
         group.append(fragment.id)
         rows += fragment.physical_rows or _GROUP_ROWS
-        if rows >= _GROUP_ROWS:
+        if rows >= _GROUP_ROWS or len(group) >= _GROUP_FRAGMENTS:
             deadline.check()
             yield group
             group, rows = [], 0

@@ -16,7 +16,7 @@ import lancecy
 from lancecy.inspection.lanes import Lanes
 from lancecy.ui.cells import Cell, columns_of
 from lancecy.ui.charts import graph_row, line_points, strips
-from lancecy.ui.deadline import Deadline
+from lancecy.ui.deadline import Deadline, TooSlowError
 from lancecy.ui.found_rows import column_page, read_rows
 from lancecy.ui.options import Bounds
 from tests.helpers.folded import folded
@@ -174,3 +174,21 @@ def test_every_character_of_a_picture_of_branches_is_drawn() -> None:
         row = graph_row(text, 34)
         assert row.width == 9 * (len(text) + 1)
         assert row.path.count("M") >= len(text.replace(" ", "")) - ("●" not in text)
+
+
+def test_a_filter_over_many_fragments_stops_between_them(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset({"x": list(range(500))}, tmp_path / "t", max_rows_per_file=1)
+    fields, asked = list(ds.lance_schema.fields), 0
+
+    class Ending(Deadline):
+        """Is over when it is asked for the third time."""
+
+        def check(self) -> None:
+            nonlocal asked
+            asked += 1
+            if asked == 3:
+                raise self.error()
+
+    with pytest.raises(TooSlowError, match="more than 60 s"):
+        read_rows(ds, fields, "x < 0", 0, Bounds(), Ending(60))
+    assert asked == 3

@@ -185,6 +185,7 @@ def test_a_single_table_is_served_without_a_tree() -> None:
     assert client.get("/table/rows?id=x").status_code == 404
 
 
+@pytest.mark.slow
 def test_many_names_are_paged(tmp_path: Path) -> None:
     ns = ours(tmp_path)
     make(ns, "many")
@@ -207,6 +208,7 @@ def test_many_names_are_paged(tmp_path: Path) -> None:
     assert "1 table" in _page(client, "/find?q=04999").text
 
 
+@pytest.mark.slow
 def test_many_fragments_columns_and_versions_are_shortened(tmp_path: Path) -> None:
     table = pa.table({f"c{n:03}": pa.array([n, None]) for n in range(120)})
     ds = lancecy.write_dataset(table, tmp_path / "t.lance")

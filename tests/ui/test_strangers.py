@@ -17,6 +17,8 @@ from tests.helpers.folded import folded
 from tests.helpers.ui import PAYLOAD, PLAIN_PAYLOAD, Page, client_of, make_strange_catalog, shared_client
 from tests.meta.example import EXAMPLE
 
+pytestmark = pytest.mark.slow
+
 HIDDEN = "hidden words"
 
 
@@ -83,7 +85,6 @@ def _crawled(client: Client, start: str, most: int = 100) -> dict[str, str]:
     return seen
 
 
-@pytest.mark.slow
 def test_no_page_of_a_hostile_catalog_has_anything_that_runs(client: Client) -> None:
     seen = _crawled(client, "/")
     assert len(seen) > 40
