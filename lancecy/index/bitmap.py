@@ -51,14 +51,32 @@ class KeyedSets:
     ----------
     file : IndexFile
     keys : pyarrow.Array
+    column : str
+        Column of the sets.
     """
 
     file: IndexFile
     keys: pa.Array
+    column: str
 
     @classmethod
-    def open(cls, segment: Segment, data_type: pa.DataType) -> KeyedSets:
+    def open(
+        cls,
+        segment: Segment,
+        data_type: pa.DataType,
+        name: str = SETS_FILE,
+        columns: tuple[str, str] = ("keys", "bitmaps"),
+    ) -> KeyedSets:
         """Open the file of a segment, whose keys have a type.
+
+        Parameters
+        ----------
+        segment : Segment
+        data_type : pyarrow.DataType
+        name : str
+            Of the file.
+        columns : (str, str)
+            Those of the keys and of the sets.
 
         Raises
         ------
@@ -67,9 +85,9 @@ class KeyedSets:
         DatasetNotFoundError
             It is missing.
         """
-        file = segment.file(SETS_FILE)
-        segment.check_type(file.type_of("keys"), SETS_FILE, data_type)
-        return cls(file, file.read(["keys"])[0])
+        file = segment.file(name)
+        segment.check_type(file.type_of(columns[0]), name, data_type)
+        return cls(file, file.read([columns[0]])[0], columns[1])
 
     @property
     def nbytes(self) -> int:
@@ -86,7 +104,7 @@ class KeyedSets:
         """
         for start in range(0, positions.size, _BATCH_SETS):
             rows = RowSelection.ascending(self.file.num_rows, positions[start : start + _BATCH_SETS])
-            (column,) = self.file.read(["bitmaps"], rows)
+            (column,) = self.file.read([self.column], rows)
             if column.null_count or not pa.types.is_binary(column.type):
                 raise FormatError("sets of rows are null or no bytes").within(self.file.source.path)
             _, places, held = column.buffers()

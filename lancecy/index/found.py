@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -24,6 +24,8 @@ UInt64: TypeAlias = NDArray[np.uint64]
 
 Spans: TypeAlias = tuple[Int64, Int64]
 """Starts and stops of disjoint ascending ranges of rows."""
+
+Halves: TypeAlias = Iterable[tuple[int, Int64 | None]]
 
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -149,20 +151,36 @@ class RowPlaces:
         FormatError, LimitError
             A set is damaged.
         """
+        if self.has_stable_ids:
+            ids = [self.ids_in(decode_row_set(memory, limits)) for memory in sets]
+            return self.of_ids(np.concatenate(ids)) if ids else {}
         halves: defaultdict[int, list[Int64]] = defaultdict(list)
         for memory in sets:
-            for upper, lower in decode_row_set(memory, limits):
-                if not self.has_stable_ids and upper not in self.covered:
-                    continue
-                halves[upper].append(self._every_row(upper) if lower is None else lower)
-        if self.has_stable_ids:
-            ids = [
-                one.astype(np.uint64) | np.uint64(upper << 32)
-                for upper, mine in halves.items()
-                for one in mine
-            ]
-            return self.of_ids(np.concatenate(ids)) if ids else {}
+            for upper, lower in self._parts(decode_row_set(memory, limits)):
+                halves[upper].append(lower)
         return {upper: mine[0] if len(mine) == 1 else _union(mine) for upper, mine in halves.items()}
+
+    def ids_in(self, halves: Halves) -> UInt64:
+        """The ids in a decoded set: (n,) uint64, ascending; of addresses, only those in covered fragments.
+
+        Parameters
+        ----------
+        halves : iterable of (int, (n,) int64 or None)
+            Upper halves with their lower ones, as :mod:`lancecy.index.row_sets` yields them.
+
+        Raises
+        ------
+        FormatError, LimitError
+            The set is damaged.
+        """
+        parts = [lower.astype(np.uint64) | np.uint64(upper << 32) for upper, lower in self._parts(halves)]
+        return np.concatenate([np.empty(0, np.uint64), *parts])
+
+    def _parts(self, halves: Halves) -> Iterator[tuple[int, Int64]]:
+        """The lower halves of a set by their upper half."""
+        for upper, lower in halves:
+            if self.has_stable_ids or upper in self.covered:
+                yield upper, self._every_row(upper) if lower is None else lower
 
     def _every_row(self, fragment: int) -> Int64:
         """Offsets of a whole fragment."""

@@ -6,9 +6,14 @@
     n times, upper halves ascending:   u32 upper half | u32 size | size bytes of a portable 32-bit roaring bitmap
                                                                0: every row with this upper half
 
-The upper half of a row address is its fragment.
+The upper half of a row address is its fragment. An NGRAM index has the 64-bit form of roaring bitmaps instead:
 
-Source: sheet of indices, section B2.
+::
+
+    u64 n
+    n times, upper halves ascending:   u32 upper half | a portable 32-bit roaring bitmap, which tells its size
+
+Source: sheet of indices, section B2; RoaringFormatSpec, extension for 64-bit implementations.
 """
 
 from __future__ import annotations
@@ -23,11 +28,12 @@ from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.store.base import Memory
 from lancecy.table.rows import roaring
 
-__all__ = ["decode_row_set"]
+__all__ = ["decode_row_map", "decode_row_set"]
 
 Int64 = NDArray[np.int64]
 
 _COUNT_BYTES = 4
+_MAP_COUNT_BYTES = 8
 _HEADER_BYTES = 8
 
 
@@ -61,10 +67,46 @@ def decode_row_set(memory: Memory, limits: Limits = DEFAULT_LIMITS) -> Iterator[
     for _ in range(count):
         upper, size = (int(n) for n in _take(memory, position, _HEADER_BYTES).view("<u4"))
         position += _HEADER_BYTES
-        if upper <= last:
-            raise FormatError("the fragments of a set of rows do not ascend", position=position)
+        _check_ascent(upper, last, position)
         yield upper, roaring.decode(_take(memory, position, size), limits) if size else None
         position, last = position + size, upper
+    _check_end(memory, position)
+
+
+def decode_row_map(memory: Memory, limits: Limits = DEFAULT_LIMITS) -> Iterator[tuple[int, Int64]]:
+    r"""Yield the upper halves of a 64-bit roaring bitmap, each with its lower halves.
+
+    Parameters, errors: as :func:`decode_row_set`.
+
+    Yields
+    ------
+    (int, (n,) int64)
+        Lower halves ascend.
+
+    Examples
+    --------
+    >>> data = np.frombuffer(b"\x01" + bytes(7) + b"\x07\0\0\0" + roaring.encode(np.array([3])), np.uint8)
+    >>> list(decode_row_map(data))
+    [(7, array([3]))]
+    """
+    count = int(_take(memory, 0, _MAP_COUNT_BYTES).view("<u8")[0])
+    position, last = _MAP_COUNT_BYTES, -1
+    for _ in range(count):
+        upper = int(_take(memory, position, _COUNT_BYTES).view("<u4")[0])
+        position += _COUNT_BYTES
+        _check_ascent(upper, last, position)
+        lower, size = roaring.decode_first(memory[position:], limits)
+        yield upper, lower
+        position, last = position + size, upper
+    _check_end(memory, position)
+
+
+def _check_ascent(upper: int, last: int, position: int) -> None:
+    if upper <= last:
+        raise FormatError("the fragments of a set of rows do not ascend", position=position)
+
+
+def _check_end(memory: Memory, position: int) -> None:
     if position != memory.size:
         raise FormatError(f"{memory.size - position} bytes follow a set of rows", position=position)
 

@@ -24,6 +24,7 @@ from lancecy.index.btree import LOOKUP_FILE, BTree
 from lancecy.index.condition import Condition
 from lancecy.index.found import FoundRows, RowPlaces
 from lancecy.index.label_list import LabelList
+from lancecy.index.ngram import NGram
 from lancecy.index.segment import Segment
 from lancecy.index.zones import ZoneMap
 from lancecy.limits import Limits
@@ -92,6 +93,7 @@ _KINDS = {
     "BitmapIndexDetails": _Kind("BITMAP", 0, Bitmap.open),
     "BTreeIndexDetails": _Kind("BTREE", 1, BTree.open, addresses_from=1),
     "LabelListIndexDetails": _Kind("LABEL_LIST", 1, LabelList.open, for_lists=True),
+    "NGramIndexDetails": _Kind("NGRAM", 0, NGram.open),
     "ZoneMapIndexDetails": _Kind("ZONEMAP", 0, ZoneMap.open),
     "BloomFilterIndexDetails": _Kind("BLOOMFILTER", 0, BloomFilter.open),
 }
@@ -102,7 +104,6 @@ _NO_FILTER = frozenset(
         "VectorIndexDetails",
         "FragmentReuseIndexDetails",
         "MemWalIndexDetails",
-        "NGramIndexDetails",
         "RTreeIndexDetails",
         "JsonIndexDetails",
     )

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from lancecy.errors import ExpressionError
 
-__all__ = ["LikePlan", "like_plan", "match_like"]
+__all__ = ["LikePlan", "like_plan", "like_texts", "match_like"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,22 @@ def like_plan(pattern: str, escape: str) -> LikePlan:
     if simple is not None:
         return LikePlan(simple, "".join(str(t) for t in texts), prefix)
     return LikePlan("regex", _regex(parts), prefix)
+
+
+def like_texts(pattern: str, escape: str) -> list[str]:
+    """The texts between the wildcards of a pattern, all of which a matching text contains.
+
+    Parameters
+    ----------
+    pattern, escape : str
+        As for :func:`like_plan`.
+
+    Examples
+    --------
+    >>> like_texts("%ab_cd%", "")
+    ['ab', 'cd']
+    """
+    return [part for part in _split(pattern, escape) if isinstance(part, str)]
 
 
 # Wildcards are integers and literal runs strings, so that an escaped "%" stays apart.

@@ -34,7 +34,11 @@ __all__ = [
 ]
 
 _FRAGMENT_REUSE = "__lance_frag_reuse"
-_NAMES_ROW_IDS = {"lance.table.BitmapIndexDetails": 0, "lance.table.LabelListIndexDetails": 1}
+_NAMES_ROW_IDS = {
+    "lance.table.BitmapIndexDetails": 0,
+    "lance.table.LabelListIndexDetails": 1,
+    "lance.table.NGramIndexDetails": 0,
+}
 """Indices that name rows by stable row ids where the table has these, up to that version of their layout."""
 
 

@@ -24,7 +24,7 @@ from lancecy.errors import FormatError, TruncatedError
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.store.base import Memory
 
-__all__ = ["decode", "encode", "union"]
+__all__ = ["decode", "decode_first", "encode", "union"]
 
 Bool = NDArray[np.bool_]
 Int64 = NDArray[np.int64]
@@ -59,10 +59,6 @@ class _Cursor:
         """The bytes taken since a position."""
         return self._memory[position : self.position]
 
-    @property
-    def left(self) -> int:
-        return self._memory.size - self.position
-
 
 def decode(memory: Memory, limits: Limits = DEFAULT_LIMITS) -> Int64:
     """The numbers in a serialized roaring bitmap.
@@ -85,18 +81,27 @@ def decode(memory: Memory, limits: Limits = DEFAULT_LIMITS) -> Int64:
 
     Source: RoaringFormatSpec of the roaring bitmap project; table sheet, section 2.3.
     """
+    found, size = decode_first(memory, limits)
+    if size < memory.size:
+        raise FormatError(f"{memory.size - size} bytes follow a roaring bitmap", position=size)
+    return found
+
+
+def decode_first(memory: Memory, limits: Limits = DEFAULT_LIMITS) -> tuple[Int64, int]:
+    """The numbers in a serialized roaring bitmap that other bytes may follow, and its size in bytes.
+
+    Parameters, errors and source: as :func:`decode`.
+    """
     cursor = _Cursor(memory)
     counts, is_run = _header(cursor)
     total = int(counts.sum())
     limits.check("metadata_bytes", total * 8, f"a bitmap of {total} numbers: size")
     _check_containers(cursor, counts, is_run)
-    if cursor.left:
-        raise FormatError(f"{cursor.left} bytes follow a roaring bitmap", position=cursor.position)
     try:
-        found = pyroaring.BitMap.deserialize(memory.tobytes())
+        found = pyroaring.BitMap.deserialize(memory[: cursor.position].tobytes())
     except ValueError as error:
         raise FormatError(f"not a roaring bitmap: {error}") from error
-    return _numbers(found)
+    return _numbers(found), cursor.position
 
 
 def encode(numbers: Int64) -> bytes:
