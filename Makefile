@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests start hundreds of processes that import this package; bytecode files save compiling it each time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo test check format protos bench screenshots compare chart compare-spark compare-types compare-write compare-sizes compare-changes compare-refs compare-namespaces compare-remote compare-buckets docs asan fuzz model writers old-releases hunt-nested hunt-filters hunt-dask hunt-spark wheel clean distclean
+.PHONY: help setup demo test check format protos bench screenshots compare chart compare-spark compare-types compare-write compare-sizes compare-changes compare-refs compare-namespaces compare-remote compare-buckets docs asan fuzz model writers old-releases hunt-nested hunt-filters hunt-indices hunt-dask hunt-spark wheel clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -39,8 +39,9 @@ help:
 	@echo "make compare-buckets  measures reads and writes of a table on one and on three S3 servers with capped bandwidth"
 	@echo "make model    tests many random histories of tables that lancecy and pylance change in turn"
 	@echo "make writers  ten minutes of processes that append, upsert, delete and compact one table at once"
-	@echo "make hunt-nested, hunt-filters, hunt-dask, hunt-spark  generated tests, many of each: nested tables exchanged"
-	@echo "              with pylance, filters against exact arithmetic, Dask and Spark queries against pandas and Spark"
+	@echo "make hunt-nested, hunt-filters, hunt-indices, hunt-dask, hunt-spark  generated tests, many of each: nested tables"
+	@echo "              exchanged with pylance, filters against exact arithmetic, indices against plain scans, Dask and Spark"
+	@echo "              queries against pandas and Spark"
 	@echo "make old-releases  tests that pylance 0.20.0, 0.39.0 and 4.0.2 read what lancecy writes"
 	@echo "make bench    runs the asv benchmarks of every layer"
 	@echo "make asan     runs the tests of kernels, files and hostile bytes under gcc's sanitizers"
@@ -116,6 +117,11 @@ hunt-nested: $(BUILT)
 hunt-filters: $(BUILT)
 	LANCECY_FILTER_EXAMPLES=$${LANCECY_FILTER_EXAMPLES:-1000} LANCECY_FILTER_TABLES=$${LANCECY_FILTER_TABLES:-10} \
 		$(HUNT) tests/expr/test_generated.py $(ARGS)
+
+# LANCECY_INDEX_SEED is the first table; a failure names the table's seed, the query and the table's history.
+hunt-indices: $(BUILT)
+	LANCECY_INDEX_QUERIES=$${LANCECY_INDEX_QUERIES:-100000} LANCECY_INDEX_EACH=$${LANCECY_INDEX_EACH:-250} \
+		$(HUNT) tests/index/test_index_queries.py $(ARGS)
 
 hunt-dask: $(BUILT)
 	LANCECY_DASK_QUERIES=$${LANCECY_DASK_QUERIES:-600} $(HUNT) tests/dask/test_queries.py $(ARGS)

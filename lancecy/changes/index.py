@@ -6,14 +6,17 @@ Facts: sheet of indices, part B; table sheet, section 10.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from lancecy.changes.base import Change
+from lancecy.changes.index_segments import IndexSegments, chosen_fragments, replaced_entries
 from lancecy.changes.index_training import IndexPlan, trained
 from lancecy.changes.index_upkeep import after_writes, commit_indices, rebuild
 from lancecy.changes.options import CommitRequest, Durability, is_durable
+from lancecy.errors import NotFoundError, UnsupportedError
+from lancecy.index.catalog import catalog_of
+from lancecy.index.write.index_types import title_of
 from lancecy.inspection.indices import (
     DescribedIndex,
     described_indices,
@@ -21,15 +24,13 @@ from lancecy.inspection.indices import (
     listed_indices,
     named_entries,
 )
-from lancecy.keyword_options import checked_arguments, whole_number
+from lancecy.keyword_options import checked_arguments
 from lancecy.progress import Progress
-from lancecy.scanning.context import ScanContext
-from lancecy.table.manifest import IndexEntry
 
 __all__ = ["IndexOptimizer", "Indices"]
 
 
-class Indices(Change):
+class Indices(IndexSegments):
     """The dataset methods for scalar indices."""
 
     @checked_arguments()
@@ -112,8 +113,8 @@ class Indices(Change):
             self._check_writable()
             context = self.context
             plan = IndexPlan.of(context.snapshot.schema, column, index_type, name)
-            replaced = _replaced(context, plan, replace)
-            fragments = _fragments(context, fragment_ids) if train else ()
+            replaced = replaced_entries(context, plan, replace)
+            fragments = chosen_fragments(context, fragment_ids) if train else ()
             made = trained(
                 context, plan, fragments, durable=options.durable, progress=progress, identity=identity
             )
@@ -167,6 +168,65 @@ class Indices(Change):
             commit_indices(self, [], named_entries(self.context.snapshot, name), options)
 
         self._retried(attempt, conflict_retries, retry_timeout)
+
+    @checked_arguments()
+    def prewarm_index(
+        self,
+        name: str,
+        *,
+        with_position: bool = False,
+        index_segments: Iterable[str | uuid.UUID] | None = None,
+    ) -> None:
+        """Read an index into the cache of the session, so that the first filter does not wait for it.
+
+        The files of remote tables are fetched whole, and the values of a BTREE of integers, dates or times decoded; each as
+        far as it takes at most half of the cache.
+
+        Parameters
+        ----------
+        name : str
+            As :meth:`list_indices` shows it.
+        with_position : bool
+            Of full-text indices, which are not used here.
+        index_segments : iterable of str or uuid.UUID, optional
+            Only these segments, as :meth:`describe_indices` shows them.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such index, or no such segment of it.
+        UnsupportedError
+            Indices of its type are not used here.
+        LanceError
+            A file of it cannot be read.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> ds = lancecy.write_dataset({"id": [3, 1, 2]}, "memory://doc-prewarm-index")
+        >>> ds.create_scalar_index("id", "BTREE")
+        >>> ds.prewarm_index("id_idx")
+        """
+        snapshot = self.context.snapshot
+        entries = named_entries(snapshot, name)
+        if index_segments is not None:
+            wanted = {uuid.UUID(str(one)) for one in index_segments}
+            unknown = wanted - {entry.uuid for entry in entries}
+            if unknown:
+                missing = str(next(iter(unknown)))
+                raise NotFoundError(
+                    f"index {name!r} has no segment {missing}", kind="index segment", name=missing
+                )
+            entries = [entry for entry in entries if entry.uuid in wanted]
+        kind = title_of(entries[0].details_type) if entries else ""
+        if with_position or kind in ("Inverted", "Vector"):
+            raise UnsupportedError(
+                f"index {name!r} is of type {kind}, and {'full-text' if with_position else 'such'} indices are not "
+                "used here",
+                feature=kind,
+            )
+        for entry in entries:
+            catalog_of(snapshot).load(entry)
 
     @property
     def has_index(self) -> bool:
@@ -335,24 +395,3 @@ class IndexOptimizer:
             conflict_retries,
             retry_timeout,
         )
-
-
-def _replaced(context: ScanContext, plan: IndexPlan, replace: bool) -> list[IndexEntry]:
-    """The entries of the index's name, which it replaces."""
-    found = [entry for entry in context.snapshot.indices() if entry.name == plan.name]
-    if any(entry.fields != (plan.field.id,) for entry in found):
-        raise ValueError(f"there is an index {plan.name!r} on another column: choose another name")
-    if found and not replace:
-        raise ValueError(f"there is an index {plan.name!r}: choose another name, or give replace=True")
-    return found
-
-
-def _fragments(context: ScanContext, fragment_ids: Sequence[int] | None) -> Collection[int]:
-    """The fragments that an index covers."""
-    known = {fragment.id for fragment in context.fragments}
-    if fragment_ids is None:
-        return known
-    wanted = {whole_number("a fragment", number) for number in fragment_ids}
-    if wanted - known:
-        raise ValueError(f"the table has no fragment {min(wanted - known)}")
-    return wanted

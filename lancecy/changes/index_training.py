@@ -6,7 +6,7 @@ Facts: sheet of indices, sections B1, B3 and B11.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeAlias
@@ -18,23 +18,27 @@ from numpy.typing import NDArray
 from lancecy.changes.new_columns import data_version
 from lancecy.changes.options import with_durability
 from lancecy.changes.stored_rows import stored_rows
+from lancecy.index.files import IndexFile, open_index_file
+from lancecy.index.write.base import IndexBuilder
 from lancecy.index.write.index_types import INDEX_TYPES, IndexType
 from lancecy.progress import Progress, Step, silent
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.request import make_request
 from lancecy.schema import Field, Schema
 from lancecy.table.manifest import IndexEntry
-from lancecy.table.paths import INDICES
+from lancecy.table.operations.index_section import covered
 from lancecy.table.rows import roaring
+from lancecy.table.snapshot import Snapshot
 from lancecy.table.wire.indices import IndexDescription, encode_index
 from lancecy.write.index_files import IndexFiles
 
-__all__ = ["IndexPlan", "TrainedIndex", "trained"]
+__all__ = ["IndexPlan", "TrainedIndex", "merged", "trained"]
 
 UInt64: TypeAlias = NDArray[np.uint64]
 
 _NEWEST_FILES = "2.2"
 _OLDEST_FILES = "2.0"
+_FRAGMENT_BITS = np.uint64(32)
 _BUDGET = 32 << 20
 """Bytes that are read ahead."""
 
@@ -137,30 +141,103 @@ def trained(
     LanceError
         Rows cannot be read, or files not written; no file is left behind.
     """
+
+    def fill(builder: IndexBuilder) -> None:
+        found = _values(context, plan, fragments)
+        for values, ids in _told(found, context, fragments, progress or silent):
+            builder.add(values, ids)
+
+    files = _written(context, plan, identity or uuid.uuid4(), durable, fill)
+    return TrainedIndex(_entry(context, plan, fragments, context.snapshot.version, files), files)
+
+
+def merged(
+    context: ScanContext,
+    plan: IndexPlan,
+    parts: Sequence[IndexEntry],
+    *,
+    durable: bool = True,
+    identity: uuid.UUID | None = None,
+) -> TrainedIndex:
+    """Write the files of an index from those of indices of different fragments.
+
+    Parameters
+    ----------
+    context : ScanContext
+    plan : IndexPlan
+    parts : sequence of IndexEntry
+        At least one; of the same type, and of no fragment together.
+    durable : bool
+    identity : uuid.UUID, optional
+
+    Raises
+    ------
+    LanceError
+        A part is damaged or missing, or files cannot be written; no file is left behind.
+    """
+    by_row_id = plan.type.has_row_ids and context.snapshot.manifest.has_stable_row_ids
+
+    def fill(builder: IndexBuilder) -> None:
+        for entry in parts:
+            builder.add_part(_Part(context.snapshot, entry, by_row_id))
+
+    files = _written(context, plan, identity or uuid.uuid4(), durable, fill)
+    fragments = frozenset[int]().union(*(covered(entry) or () for entry in parts))
+    # What changed after the oldest of them leaves the index when it is committed.
+    version = min(entry.dataset_version for entry in parts)
+    return TrainedIndex(_entry(context, plan, fragments, version, files), files)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The files of a part, and its rows."""
+
+    snapshot: Snapshot
+    entry: IndexEntry
+    has_row_ids: bool
+
+    def file(self, name: str) -> IndexFile:
+        snapshot = self.snapshot
+        store, path = snapshot.bases.index(self.entry.base_id, self.entry.uuid, name)
+        return open_index_file(store, path, None, snapshot.session, snapshot.limits)
+
+    def holds(self, ids: UInt64) -> NDArray[np.bool_]:
+        known = covered(self.entry) or frozenset()
+        inside = np.ones(ids.size, np.bool_)
+        if self.has_row_ids:
+            # A row that moved since is spoken for by the part of the fragment it is in.
+            ids, inside = self.snapshot.row_index().find(ids)
+        found: NDArray[np.bool_] = inside & np.isin(ids >> _FRAGMENT_BITS, np.array(sorted(known), np.uint64))
+        return found
+
+
+def _written(
+    context: ScanContext,
+    plan: IndexPlan,
+    identity: uuid.UUID,
+    durable: bool,
+    fill: Callable[[IndexBuilder], None],
+) -> IndexFiles:
+    """The files of an index whose builder got its values."""
     snapshot = context.snapshot
-    identity = identity or uuid.uuid4()
     store = with_durability(snapshot.location.open(snapshot.session), durable)
     version = min(max(data_version(snapshot), _OLDEST_FILES), _NEWEST_FILES)
-    files = IndexFiles(store, f"{INDICES}/{identity}/", version)
+    files = IndexFiles(store, identity, version)
     try:
         with plan.type.builder(plan.field.scanned.arrow_type) as builder:
-            for values, ids in _told(
-                _values(context, plan, fragments), context, fragments, progress or silent
-            ):
-                builder.add(values, ids)
+            fill(builder)
             builder.write(files)
     except BaseException:
         files.remove()
         raise
-    return TrainedIndex(_entry(context, plan, fragments, identity, files), files)
+    return files
 
 
 def _entry(
-    context: ScanContext, plan: IndexPlan, fragments: Collection[int], identity: uuid.UUID, files: IndexFiles
+    context: ScanContext, plan: IndexPlan, fragments: Collection[int], version: int, files: IndexFiles
 ) -> IndexEntry:
-    covered = roaring.encode(np.array(sorted(fragments), np.int64))
-    version = context.snapshot.version
-    entry = IndexEntry(identity, plan.name, (plan.field.id,), version, covered, "", None, b"")
+    bitmap = roaring.encode(np.array(sorted(fragments), np.int64))
+    entry = IndexEntry(files.identity, plan.name, (plan.field.id,), version, bitmap, "", None, b"")
     told = IndexDescription(
         plan.type.version_for(context.snapshot.manifest.has_stable_row_ids),
         datetime.now(UTC),

@@ -24,7 +24,7 @@ from lancecy.table.operations import CreateIndex
 from lancecy.table.operations.index_section import check_entries_movable, covered
 from lancecy.table.snapshot import Snapshot
 
-__all__ = ["SegmentPlan", "after_move", "after_writes", "commit_indices", "rebuild"]
+__all__ = ["SegmentPlan", "after_move", "after_writes", "commit_indices", "plan_of", "rebuild"]
 
 _TYPES = {each.details_type: each for each in INDEX_TYPES.values()}
 
@@ -72,16 +72,14 @@ def after_writes(
     entries = snapshot.indices()
     check_entries_movable(entries)
     if names is None:
-        wanted = dict.fromkeys(
-            entry.name for entry in entries if _plan_of(snapshot.schema, entry) is not None
-        )
+        wanted = dict.fromkeys(entry.name for entry in entries if plan_of(snapshot.schema, entry) is not None)
     else:
         wanted = dict.fromkeys(names)
     merged = 1 if num_indices_to_merge is None else num_indices_to_merge
     plans = []
     for name in wanted:
         segments = named_entries(snapshot, name)
-        plan = _plan_of(snapshot.schema, segments[0])
+        plan = plan_of(snapshot.schema, segments[0])
         if plan is None:
             kind = title_of(segments[0].details_type)
             raise UnsupportedError(
@@ -108,7 +106,7 @@ def after_move(
     groups, live = list(moved), {fragment.id for fragment in snapshot.fragments}
     plans = []
     for entry in snapshot.indices():
-        plan, known = _plan_of(snapshot.schema, entry), covered(entry)
+        plan, known = plan_of(snapshot.schema, entry), covered(entry)
         if plan is None or not known:
             continue
         came = {number for old, new in groups if old and old <= known for number in new} & live
@@ -202,8 +200,14 @@ def _segment(
     return SegmentPlan(plan, missing.union(*(covers[entry.uuid] for entry in replaced)), tuple(replaced))
 
 
-def _plan_of(schema: Schema, entry: IndexEntry) -> IndexPlan | None:
-    """How a segment was made; None if such indices are not written."""
+def plan_of(schema: Schema, entry: IndexEntry) -> IndexPlan | None:
+    """How a segment was made; None if such indices are not written.
+
+    Parameters
+    ----------
+    schema : Schema
+    entry : IndexEntry
+    """
     known: IndexType | None = _TYPES.get(entry.details_type)
     if known is None or len(entry.fields) != 1 or entry.fields[0] not in schema.by_id:
         return None

@@ -26,12 +26,12 @@ from lancecy.index.xxhash import xxh64
 from lancecy.index.zones import ZONE_COLUMNS, Zones
 from lancecy.store.base import Memory
 
-__all__ = ["BloomFilter"]
+__all__ = ["BLOOM_FILE", "BloomFilter"]
 
 Bool: TypeAlias = NDArray[np.bool_]
 Int64: TypeAlias = NDArray[np.int64]
 
-_FILE = "bloomfilter.lance"
+BLOOM_FILE = "bloomfilter.lance"
 _BLOCK_BYTES = 32
 _SALTS = np.array(
     (
@@ -81,7 +81,7 @@ class BloomFilter:
         DatasetNotFoundError
             It is missing.
         """
-        file = segment.file(_FILE)
+        file = segment.file(BLOOM_FILE)
         nulls, data, *places = file.read(["has_null", "bloom_filter_data", *ZONE_COLUMNS])
         zones = Zones.of(file, places)
         if nulls.null_count or not pa.types.is_boolean(nulls.type):

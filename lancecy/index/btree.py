@@ -125,6 +125,17 @@ class BTree:
         ids = np.concatenate(found) if found else np.empty(0, np.uint64)
         return FoundRows(segment.places.of_ids(ids), is_exact=True)
 
+    def load(self, segment: Segment) -> None:
+        """Decode all values now, if they fit, and answer by them from now on.
+
+        Raises
+        ------
+        FormatError, LimitError
+            The pages are damaged.
+        """
+        if sorted_values(self.data, segment.data_type) is not None:
+            self.looked_up[0] = _FEW_KEYS + 1
+
     def _is_often(self, num_keys: int) -> bool:
         """Whether decoding all values pays, as many keys were looked up already."""
         self.looked_up[0] += num_keys

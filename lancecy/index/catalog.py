@@ -23,10 +23,12 @@ from lancecy.expr.nodes import Call, Column, conjuncts, walk
 from lancecy.index.answers import RowAnswer, all_of
 from lancecy.index.btree import BTree
 from lancecy.index.condition import Condition
+from lancecy.index.files import load_index_file
 from lancecy.index.found import FoundRows
 from lancecy.index.query import Query, Types, answer, query_of, ruled_out
 from lancecy.index.segment import Segment
 from lancecy.index.segments import ORDER, OpenedSegment, open_segment, path_of, segment_of
+from lancecy.table.manifest import IndexEntry
 from lancecy.table.snapshot import Snapshot
 
 __all__ = ["Catalog", "IndexQuestion", "catalog_of"]
@@ -186,6 +188,39 @@ class Catalog:
     def _known(self) -> frozenset[int]:
         return frozenset(self._row_counts)
 
+    def load(self, entry: IndexEntry) -> bool:
+        """Open a segment and read what look-ups need, as far as the session's cache keeps it.
+
+        Parameters
+        ----------
+        entry : IndexEntry
+
+        Returns
+        -------
+        bool
+            False: the segment is not used here, or covers no fragment.
+
+        Raises
+        ------
+        LanceError
+            Its files are damaged or missing.
+        """
+        with self._lock:
+            if self._segments is None:
+                self._segments = self._read_segments()
+            every = [segment for mine in self._segments.values() for segment in mine]
+        found = next((segment for segment in every if segment.entry.uuid == entry.uuid), None)
+        if found is None:
+            return False
+        for name in found.sizes:
+            load_index_file(found.file(name))
+        # An opened segment has the files as they were.
+        self._snapshot.session.cache.discard(self._key(found))
+        opened = self._opened(found)
+        if isinstance(opened, BTree):
+            opened.load(found)
+        return True
+
     def _ask(self, condition: Condition, fragment: int, num_rows: int, is_strict: bool) -> RowAnswer | None:
         """The answer of the first index that knows exactly, or what all of them leave."""
         known: list[RowAnswer] = []
@@ -242,9 +277,11 @@ class Catalog:
             return found
 
     def _opened(self, segment: Segment) -> OpenedSegment:
-        snapshot = self._snapshot
-        key = ("index segment", segment.entry.uuid, segment.entry.base_id, snapshot.location.key)
-        return snapshot.session.cache.get(key, lambda: open_segment(segment), lambda opened: opened.nbytes)
+        cache = self._snapshot.session.cache
+        return cache.get(self._key(segment), lambda: open_segment(segment), lambda opened: opened.nbytes)
+
+    def _key(self, segment: Segment) -> tuple[Hashable, ...]:
+        return "index segment", segment.entry.uuid, segment.entry.base_id, self._snapshot.location.key
 
     def _failed(self, segment: Segment, caught: Exception) -> LanceError:
         """Report a damaged index once, and remember the error."""

@@ -7,8 +7,8 @@ Source: sheet of indices, section B1.3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,9 @@ from lancecy.store.base import Memory, Store
 from lancecy.store.fetch import Block, FileKey, RetainingFetch, file_key
 from lancecy.store.reads import Ranges, Read, SourceFile, named, run
 
-__all__ = ["IndexFile", "open_index_file"]
+__all__ = ["IndexFile", "load_index_file", "open_index_file"]
+
+_PART_OF_CACHE = 2
 
 _AT_ONCE = 2 << 20
 """Pages within so many bytes are fetched whole, in one request."""
@@ -181,9 +183,36 @@ def open_index_file(store: Store, path: str, size: int | None, session: Session,
     return _kept(SourceFile(store, path, meta.size, meta.identity), session, limits)
 
 
+def load_index_file(file: IndexFile) -> None:
+    """Fetch all bytes of a file, and leave them to the session, if they take at most half of its cache.
+
+    Parameters
+    ----------
+    file : IndexFile
+        Those opened later have the bytes. Files that are mapped need none of this.
+
+    Raises
+    ------
+    StoreError
+        The file could not be read.
+    """
+    source, session = file.source, file.session
+    if source.store.traits.is_mapped or file._whole is not None:
+        return
+    if source.size > session.cache.limit // _PART_OF_CACHE:
+        return
+    fetch = session.fetcher(limit=source.size)
+    fetch([Ranges(source, np.zeros(1, np.int64), np.array([source.size], np.int64))])
+    loaded = replace(file, _whole=fetch.whole(source))
+    session.cache.keep(_key(source), loaded, _nbytes(loaded))
+
+
+def _key(source: SourceFile) -> tuple[Hashable, ...]:
+    return "index file", source.key
+
+
 def _kept(source: SourceFile, session: Session, limits: Limits) -> IndexFile:
-    key = ("index file", source.key)
-    return session.cache.get(key, lambda: _opened(source, session, limits), _nbytes)
+    return session.cache.get(_key(source), lambda: _opened(source, session, limits), _nbytes)
 
 
 def _opened(source: SourceFile, session: Session, limits: Limits) -> IndexFile:

@@ -24,11 +24,11 @@ from lancecy.index.found import FoundRows
 from lancecy.index.segment import Segment
 from lancecy.store.base import Memory
 
-__all__ = ["LabelList"]
+__all__ = ["NULLS", "LabelList"]
 
 Int64: TypeAlias = NDArray[np.int64]
 
-_NULLS = "lance:label_list_nulls"
+NULLS = "lance:label_list_nulls"
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class LabelList:
             The file is damaged.
         """
         # Only negations need it, and it may take a request.
-        found = self.sets.file.buffer(_NULLS)
+        found = self.sets.file.buffer(NULLS)
         return None if found is None else found.copy()
 
     @property

@@ -125,8 +125,9 @@ class NGram:
 def _in_both(few: UInt64, many: UInt64) -> UInt64:
     """The ids that are in both of two ascending arrays without duplicates; ``many`` is the longer one."""
     at = np.searchsorted(many, few)
-    found: UInt64 = few[: np.searchsorted(at, many.size)]
-    return found[many[at[: found.size]] == found]
+    inside = few[: np.searchsorted(at, many.size)]
+    found: UInt64 = inside[many[at[: inside.size]] == inside]
+    return found
 
 
 def needed_runs(expr: Expr) -> tuple[Runs, ...] | None:

@@ -28,14 +28,15 @@ from lancecy.index.found import FoundRows, Spans
 from lancecy.index.segment import Segment
 from lancecy.stats import ColumnStats
 
-__all__ = ["ZONE_COLUMNS", "ZoneMap", "Zones"]
+__all__ = ["MAP_FILE", "NULLS", "ZONE_COLUMNS", "ZoneMap", "Zones"]
 
 Int64: TypeAlias = NDArray[np.int64]
 Bool: TypeAlias = NDArray[np.bool_]
 
 ZONE_COLUMNS = ("fragment_id", "zone_start", "zone_length")
 
-_MAP_FILE = "zonemap.lance"
+MAP_FILE = "zonemap.lance"
+NULLS = "null_bitmap"
 # Positions beyond this are no rows of a fragment.
 _MOST_ROWS = 1 << 32
 
@@ -120,9 +121,9 @@ class ZoneMap:
         DatasetNotFoundError
             It is missing.
         """
-        file = segment.file(_MAP_FILE)
-        segment.check_type(file.type_of("min"), _MAP_FILE)
-        segment.check_type(file.type_of("max"), _MAP_FILE)
+        file = segment.file(MAP_FILE)
+        segment.check_type(file.type_of("min"), MAP_FILE)
+        segment.check_type(file.type_of("max"), MAP_FILE)
         lows, highs, nulls, nans, *places = file.read(
             ["min", "max", "null_count", "nan_count", *ZONE_COLUMNS]
         )

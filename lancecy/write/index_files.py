@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from dataclasses import replace
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from lancecy.file.base import FileSummary
 from lancecy.file.v2.writer import V2Writer
 from lancecy.store.base import Store
 from lancecy.store.local import LocalStore
+from lancecy.table.paths import INDICES
 from lancecy.write.fragments import FileLimits
 from lancecy.write.schemas import arranged, schema_of
 
@@ -24,15 +26,16 @@ class IndexFiles:
     Parameters
     ----------
     store : Store
-    folder : str
-        Prefix of the names of the files in the store, ending in a slash.
+    identity : uuid.UUID
+        Of the index, which its folder is named after.
     version : "2.0", "2.1" or "2.2"
         Version of the files.
 
     Examples
     --------
+    >>> import uuid
     >>> from lancecy.store.memory import MemoryStore
-    >>> files = IndexFiles(MemoryStore("doc-index-files"), "_indices/a/", "2.1")
+    >>> files = IndexFiles(MemoryStore("doc-index-files"), uuid.uuid4(), "2.1")
     >>> file = files.create("zonemap.lance", pa.schema({"min": pa.int64()}))
     >>> file.write(pa.record_batch({"min": [1, 2]}))
     >>> file.finish()
@@ -40,11 +43,12 @@ class IndexFiles:
     ['zonemap.lance']
     """
 
-    def __init__(self, store: Store, folder: str, version: str) -> None:
-        self._store, self._folder, self._version = store, folder, version
+    def __init__(self, store: Store, identity: uuid.UUID, version: str) -> None:
+        self.identity = identity
+        self._store, self._folder, self._version = store, f"{INDICES}/{identity}/", version
         self._process = os.getpid()
         self._begun: list[OpenIndexFile] = []
-        self._made = store.missing_folders(f"{folder}file") if isinstance(store, LocalStore) else ()
+        self._made = store.missing_folders(f"{self._folder}file") if isinstance(store, LocalStore) else ()
 
     @property
     def written(self) -> tuple[tuple[str, int], ...]:

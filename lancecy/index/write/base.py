@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-__all__ = ["IndexBuilder", "IndexOutput", "IndexWriter"]
+from lancecy.index.files import IndexFile
+
+__all__ = ["IndexBuilder", "IndexOutput", "IndexPart", "IndexWriter"]
 
 UInt64: TypeAlias = NDArray[np.uint64]
 
@@ -45,6 +47,27 @@ class IndexOutput(Protocol):
         """
 
 
+class IndexPart(Protocol):
+    """The files of a finished index of other rows."""
+
+    def file(self, name: str) -> IndexFile:
+        """Open one of them.
+
+        Parameters
+        ----------
+        name : str
+        """
+
+    def holds(self, ids: UInt64) -> NDArray[np.bool_]:
+        """Which rows it speaks for: (n,) bool; false for those that are elsewhere now.
+
+        Parameters
+        ----------
+        ids : (n,) uint64
+            As the index has them.
+        """
+
+
 class IndexBuilder(ABC):
     """Takes the values of a column with the ids of their rows, and writes the files of an index.
 
@@ -60,6 +83,20 @@ class IndexBuilder(ABC):
         values : pyarrow.Array
         ids : (n,) uint64
             Row ids or row addresses, as the type of the index asks for.
+        """
+
+    @abstractmethod
+    def add_part(self, part: IndexPart) -> None:
+        """Take what a finished index of the same type holds of other rows.
+
+        Parameters
+        ----------
+        part : IndexPart
+
+        Raises
+        ------
+        LanceError
+            Its files are damaged or missing.
         """
 
     @abstractmethod

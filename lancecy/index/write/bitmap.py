@@ -13,8 +13,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lancecy.index.write.base import IndexBuilder, IndexOutput
+from lancecy.index.bitmap import SETS_FILE
+from lancecy.index.write.base import IndexBuilder, IndexOutput, IndexPart
 from lancecy.index.write.order import changes
+from lancecy.index.write.parts import pairs_of
 from lancecy.index.write.row_sets import GrowingSet, encoded_sets
 from lancecy.index.write.sorted_pairs import Pairs, SortedPairs
 
@@ -22,7 +24,6 @@ __all__ = ["BitmapBuilder", "write_bitmaps"]
 
 UInt64: TypeAlias = NDArray[np.uint64]
 
-_FILE = "bitmap_page_lookup.lance"
 _BLOCK_ROWS = 1 << 18
 """Rows whose sets are made at once."""
 _FILE_PAGE_BYTES = 32 << 20
@@ -45,6 +46,11 @@ class BitmapBuilder(IndexBuilder):
     def add(self, values: pa.Array, ids: UInt64) -> None:
         """See ``IndexBuilder.add``."""
         self._pairs.add(values, ids)
+
+    def add_part(self, part: IndexPart) -> None:
+        """See ``IndexBuilder.add_part``."""
+        for keys, ids in pairs_of(part, self._kind):
+            self._pairs.add(keys, ids)
 
     def write(self, output: IndexOutput) -> None:
         """See ``IndexBuilder.write``."""
@@ -75,7 +81,7 @@ def write_bitmaps(
         The file could not be written.
     """
     schema = pa.schema({"keys": kind, "bitmaps": pa.binary()})
-    file, count = output.create(_FILE, schema, _FILE_PAGE_BYTES), 0
+    file, count = output.create(SETS_FILE, schema, _FILE_PAGE_BYTES), 0
     for keys, bitmaps in _keys(_cut(pairs.blocks())):
         file.write(pa.record_batch([keys, bitmaps], schema=schema))
         count += len(keys)

@@ -16,8 +16,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.index.write.base import IndexBuilder, IndexOutput
+from lancecy.index.bloom_filter import BLOOM_FILE
+from lancecy.index.write.base import IndexBuilder, IndexOutput, IndexPart
+from lancecy.index.write.parts import nulls_of
 from lancecy.index.write.zones import ZONE_ROWS, Zone, ZoneCutter
+from lancecy.index.zones import NULLS
 
 __all__ = ["BloomFilterBuilder"]
 
@@ -48,12 +51,20 @@ class BloomFilterBuilder(IndexBuilder):
 
     def __init__(self, kind: pa.DataType) -> None:
         self._zones = ZoneCutter()
-        self._filters: list[UInt8] = []
+        self._filters: list[bytes] = []
         self._facts: list[tuple[int, int, int, bool]] = []
 
     def add(self, values: pa.Array, ids: UInt64) -> None:
         """See ``IndexBuilder.add``; values come in table order."""
         self._describe(self._zones.add(values, ids))
+
+    def add_part(self, part: IndexPart) -> None:
+        """See ``IndexBuilder.add_part``."""
+        file = part.file(BLOOM_FILE)
+        self._zones.add_nulls(nulls_of(file))
+        *facts, filters = file.read([*_NUMBERS, "has_null", "bloom_filter_data"])
+        self._facts += zip(*(column.to_pylist() for column in facts), strict=True)
+        self._filters += filters.to_pylist()
 
     def write(self, output: IndexOutput) -> None:
         """See ``IndexBuilder.write``."""
@@ -65,14 +76,14 @@ class BloomFilterBuilder(IndexBuilder):
                 pa.field("bloom_filter_data", pa.binary(), nullable=False),
             ]
         )
-        file = output.create("bloomfilter.lance", schema)
+        file = output.create(BLOOM_FILE, schema)
         for facts, data in zip(self._facts, self._filters, strict=True):
             columns = [pa.array([fact], kind) for fact, kind in zip(facts, schema.types, strict=False)]
-            filters = pa.array([data.tobytes()], pa.binary())
+            filters = pa.array([data], pa.binary())
             file.write(pa.record_batch([*columns, filters], schema=schema))
         file.add_schema_metadata("bloomfilter_item", str(ZONE_ROWS))
         file.add_schema_metadata("bloomfilter_probability", _PROBABILITY)
-        file.add_schema_metadata("null_bitmap", str(file.add_global_buffer(self._zones.nulls)))
+        file.add_schema_metadata(NULLS, str(file.add_global_buffer(self._zones.nulls)))
         file.finish()
 
     def close(self) -> None:
@@ -80,7 +91,7 @@ class BloomFilterBuilder(IndexBuilder):
 
     def _describe(self, zones: Iterable[Zone]) -> None:
         for zone in zones:
-            self._filters.append(_filter_of(zone.values.drop_null()))
+            self._filters.append(_filter_of(zone.values.drop_null()).tobytes())
             has_null = zone.values.null_count > 0
             self._facts.append((zone.fragment, zone.start, zone.length, has_null))
 

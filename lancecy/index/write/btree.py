@@ -12,8 +12,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lancecy.index.write.base import IndexBuilder, IndexOutput
+from lancecy.index.btree import DATA_FILE, LOOKUP_FILE
+from lancecy.index.write.base import IndexBuilder, IndexOutput, IndexPart
+from lancecy.index.write.parts import held
 from lancecy.index.write.sorted_pairs import Pairs, SortedPairs
+from lancecy.rows import RowSelection
 
 __all__ = ["BTreeBuilder"]
 
@@ -43,11 +46,21 @@ class BTreeBuilder(IndexBuilder):
         """See ``IndexBuilder.add``."""
         self._pairs.add(values, ids)
 
+    def add_part(self, part: IndexPart) -> None:
+        """See ``IndexBuilder.add_part``."""
+        data = part.file(DATA_FILE)
+        for start in range(0, data.num_rows, _BLOCK_PAGES * _PAGE_ROWS):
+            rows = RowSelection.range(
+                data.num_rows, start, min(data.num_rows, start + _BLOCK_PAGES * _PAGE_ROWS)
+            )
+            values, ids = data.read(["values", "ids"], rows)
+            self._pairs.add(*held(part, values, ids.to_numpy()))
+
     def write(self, output: IndexOutput) -> None:
         """See ``IndexBuilder.write``."""
         kind = self._kind
         data = output.create(
-            "page_data.lance",
+            DATA_FILE,
             pa.schema([pa.field("values", kind), pa.field("ids", pa.uint64(), nullable=False)]),
             _FILE_PAGE_BYTES,
         )
@@ -56,7 +69,7 @@ class BTreeBuilder(IndexBuilder):
             data.write(pa.record_batch({"values": block.values, "ids": pa.array(block.ids)}))
             bounds.add(block.values)
         data.finish()
-        lookup = output.create("page_lookup.lance", _Bounds.schema(kind))
+        lookup = output.create(LOOKUP_FILE, _Bounds.schema(kind))
         batch = bounds.batch()
         if batch.num_rows:
             lookup.write(batch)

@@ -82,7 +82,7 @@ def _is_scalar(kind: pa.DataType) -> bool:
     types = pa.types
     is_bytes = types.is_string(kind) or types.is_binary(kind) or types.is_large_string(kind)
     is_bytes |= types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
-    return bool(is_bytes or types.is_primitive(kind) or types.is_boolean(kind))
+    return bool(is_bytes or types.is_primitive(kind) or types.is_boolean(kind) or types.is_decimal(kind))
 
 
 def _is_hashed(kind: pa.DataType) -> bool:

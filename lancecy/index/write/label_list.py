@@ -12,8 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lancecy.index.write.base import IndexBuilder, IndexOutput
+from lancecy.errors import UnsupportedError
+from lancecy.index.bitmap import SETS_FILE
+from lancecy.index.label_list import NULLS
+from lancecy.index.write.base import IndexBuilder, IndexOutput, IndexPart
 from lancecy.index.write.bitmap import write_bitmaps
+from lancecy.index.write.parts import ids_in, pairs_of
 from lancecy.index.write.row_sets import GrowingSet
 from lancecy.index.write.sorted_pairs import SortedPairs
 
@@ -42,6 +46,25 @@ class LabelListBuilder(IndexBuilder):
             self._nulls.add(ids[values.is_null().to_numpy(zero_copy_only=False)])
         rows = pc.list_parent_indices(values).to_numpy()
         self._pairs.add(values.flatten(), ids[rows])
+
+    def add_part(self, part: IndexPart) -> None:
+        """See ``IndexBuilder.add_part``.
+
+        Raises
+        ------
+        UnsupportedError
+            It is of an old release, which did not note null lists.
+        """
+        nulls = part.file(SETS_FILE).buffer(NULLS)
+        if nulls is None:
+            raise UnsupportedError(
+                "an index of an old release does not say which lists are null: create it again",
+                feature="LABEL_LIST without null lists",
+            )
+        ids = ids_in(nulls)
+        self._nulls.add(ids[part.holds(ids)])
+        for keys, ids in pairs_of(part, self._kind):
+            self._pairs.add(keys, ids)
 
     def write(self, output: IndexOutput) -> None:
         """See ``IndexBuilder.write``."""

@@ -13,9 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lancecy.index.write.base import IndexBuilder, IndexOutput
+from lancecy.index.write.base import IndexBuilder, IndexOutput, IndexPart
 from lancecy.index.write.order import extremes
+from lancecy.index.write.parts import nulls_of
 from lancecy.index.write.zones import ZONE_ROWS, Zone, ZoneCutter
+from lancecy.index.zones import MAP_FILE, NULLS
 
 __all__ = ["ZoneMapBuilder"]
 
@@ -50,13 +52,23 @@ class ZoneMapBuilder(IndexBuilder):
         """See ``IndexBuilder.add``; values come in table order."""
         self._describe(self._zones.add(values, ids))
 
+    def add_part(self, part: IndexPart) -> None:
+        """See ``IndexBuilder.add_part``."""
+        file = part.file(MAP_FILE)
+        self._zones.add_nulls(nulls_of(file))
+        least, most, *counts = file.read(["min", "max", *_COUNTS])
+        if file.num_rows:
+            self._least.append(least)
+            self._most.append(most)
+            self._counts += zip(*(column.to_pylist() for column in counts), strict=True)
+
     def write(self, output: IndexOutput) -> None:
         """See ``IndexBuilder.write``."""
         self._describe(self._zones.rest())
         kind = self._kind
         counts = [pa.field(name, number, nullable=False) for name, number in _COUNTS.items()]
         schema = pa.schema([pa.field("min", kind), pa.field("max", kind), *counts])
-        file = output.create("zonemap.lance", schema)
+        file = output.create(MAP_FILE, schema)
         if self._counts:
             columns = zip(*self._counts, strict=True)
             numbers = [
@@ -65,7 +77,7 @@ class ZoneMapBuilder(IndexBuilder):
             bounds = [pa.concat_arrays(self._least), pa.concat_arrays(self._most)]
             file.write(pa.record_batch([*bounds, *numbers], schema=schema))
         file.add_schema_metadata("rows_per_zone", str(ZONE_ROWS))
-        file.add_schema_metadata("null_bitmap", str(file.add_global_buffer(self._zones.nulls)))
+        file.add_schema_metadata(NULLS, str(file.add_global_buffer(self._zones.nulls)))
         file.finish()
 
     def close(self) -> None:

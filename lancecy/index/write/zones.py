@@ -68,6 +68,15 @@ class ZoneCutter:
         """The serialized set of the addresses of nulls."""
         return self._nulls.encode()
 
+    def add_nulls(self, ids: UInt64) -> None:
+        """Note the rows of further nulls.
+
+        Parameters
+        ----------
+        ids : (n,) uint64
+        """
+        self._nulls.add(ids)
+
     def add(self, values: pa.Array, ids: UInt64) -> Iterator[Zone]:
         """Take values; yield the zones that are complete.
 
