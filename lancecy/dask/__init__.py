@@ -1,20 +1,21 @@
 """Lance tables in Dask.
 
-=====================  ====================================================================
-``scan``               a table as a Dask DataFrame (``collection``)
-``to_dask_array``      a column as a Dask array (``array``)
-``compact``            merges small fragments on the workers (``compaction``)
-``copy_files``         data files to another base, copied by the workers (``file_copies``)
-``changes``            the rows that differ between two versions (``row_changes``)
-``diff``               the same for versions of different branches (``row_changes``)
-``add_columns``        columns computed by the workers (``columns``)
-``merge_insert``       a frame into a table by keys, joined by the workers (``merging``)
-``update``             sets columns of matching rows on the workers (``updating``)
-``plain``              a frame without lancecy's dtypes (``dtypes``)
-``NestedArrowDtype``   the pandas dtype that keeps vectors, lists, structs and maps
-                       through shuffles and Parquet (``dtypes``)
-``to_frame``           an Arrow table as a DataFrame with the dtypes of a scan (``dtypes``)
-=====================  ====================================================================
+=========================  ====================================================================
+``scan``                   a table as a Dask DataFrame (``collection``)
+``to_dask_array``          a column as a Dask array (``array``)
+``compact``                merges small fragments on the workers (``compaction``)
+``create_scalar_index``    an index, parts of which the workers make (``indexing``)
+``copy_files``             data files to another base, copied by the workers (``file_copies``)
+``changes``                the rows that differ between two versions (``row_changes``)
+``diff``                   the same for versions of different branches (``row_changes``)
+``add_columns``            columns computed by the workers (``columns``)
+``merge_insert``           a frame into a table by keys, joined by the workers (``merging``)
+``update``                 sets columns of matching rows on the workers (``updating``)
+``plain``                  a frame without lancecy's dtypes (``dtypes``)
+``NestedArrowDtype``       the pandas dtype that keeps vectors, lists, structs and maps
+                           through shuffles and Parquet (``dtypes``)
+``to_frame``               an Arrow table as a DataFrame with the dtypes of a scan (``dtypes``)
+=========================  ====================================================================
 
 ``reader`` reads partitions, ``searching`` searches for nearest neighbours, ``optimizer`` is the only module that uses
 Dask's private interface, and ``predicates`` defines which comparisons it may push down; ``aliases`` names Arrow types so
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from lancecy.dask.dtypes import plain as plain
     from lancecy.dask.dtypes import to_frame as to_frame
     from lancecy.dask.file_copies import copy_files as copy_files
+    from lancecy.dask.indexing import create_scalar_index as create_scalar_index
     from lancecy.dask.merging import merge_insert as merge_insert
     from lancecy.dask.row_changes import changes as changes
     from lancecy.dask.row_changes import diff as diff
@@ -48,6 +50,7 @@ _HOMES = {
     "lancecy.dask.compaction": "compact",
     "lancecy.dask.dtypes": "NestedArrowDtype plain to_frame",
     "lancecy.dask.file_copies": "copy_files",
+    "lancecy.dask.indexing": "create_scalar_index",
     "lancecy.dask.merging": "merge_insert",
     "lancecy.dask.row_changes": "changes diff",
     "lancecy.dask.updating": "update",

@@ -197,13 +197,12 @@ def load_index_file(file: IndexFile) -> None:
         The file could not be read.
     """
     source, session = file.source, file.session
-    if source.store.traits.is_mapped or file._whole is not None:
-        return
-    if source.size > session.cache.limit // _PART_OF_CACHE:
+    is_held = file._held is not None and file._held.arena.size == source.size
+    if is_held or source.store.traits.is_mapped or source.size > session.cache.limit // _PART_OF_CACHE:
         return
     fetch = session.fetcher(limit=source.size)
     fetch([Ranges(source, np.zeros(1, np.int64), np.array([source.size], np.int64))])
-    loaded = replace(file, _whole=fetch.whole(source))
+    loaded = replace(file, _held=fetch.held(source))
     session.cache.keep(_key(source), loaded, _nbytes(loaded))
 
 

@@ -1,22 +1,23 @@
 """Lance tables in Spark, without a jar.
 
-=======================  ===================================================================
-``read``                 a table as a DataFrame, read by the executors (``frames``)
-``changes``              the rows that differ between two versions (``row_changes``)
-``diff``                 the same for versions of different branches (``row_changes``)
-``compact``              merges small fragments on the executors (``compaction``)
-``copy_files``           data files to another base, copied by the executors (``file_copies``)
-``write``                a DataFrame to a table, written by the executors (``sink``)
-``add_columns``          columns computed by the executors (``columns``)
-``merge``                a DataFrame into a table by keys, joined by the executors (``merging``)
-``update``               sets columns of matching rows on the executors (``updating``)
-``dataframe``            an Arrow table in memory as a DataFrame (``frames``)
-``LancecyDataSource``    implements ``format("lancecy")`` and ``USING lancecy`` (``source``)
-``register``             registers that format where Spark does not find it (``source``)
-``normalize``            an Arrow schema in Spark's types (``types``)
-``original_schema``      the original types of such a schema or DataFrame (``types``)
-``spark_arrow_schema``   the Arrow types in which Spark holds a table's columns (``types``)
-=======================  ===================================================================
+=========================  ===================================================================
+``read``                   a table as a DataFrame, read by the executors (``frames``)
+``changes``                the rows that differ between two versions (``row_changes``)
+``diff``                   the same for versions of different branches (``row_changes``)
+``compact``                merges small fragments on the executors (``compaction``)
+``create_scalar_index``    an index, parts of which the executors make (``indexing``)
+``copy_files``             data files to another base, copied by the executors (``file_copies``)
+``write``                  a DataFrame to a table, written by the executors (``sink``)
+``add_columns``            columns computed by the executors (``columns``)
+``merge``                  a DataFrame into a table by keys, joined by the executors (``merging``)
+``update``                 sets columns of matching rows on the executors (``updating``)
+``dataframe``              an Arrow table in memory as a DataFrame (``frames``)
+``LancecyDataSource``      implements ``format("lancecy")`` and ``USING lancecy`` (``source``)
+``register``               registers that format where Spark does not find it (``source``)
+``normalize``              an Arrow schema in Spark's types (``types``)
+``original_schema``        the original types of such a schema or DataFrame (``types``)
+``spark_arrow_schema``     the Arrow types in which Spark holds a table's columns (``types``)
+=========================  ===================================================================
 
 ``convert`` converts values to Spark's types, ``tasks`` divides a table and reads the parts, ``searching`` searches for
 nearest neighbours, ``pushdown`` and ``aggregates`` compute aggregates on the executors, ``options`` parses options of the
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from lancecy.spark.file_copies import copy_files as copy_files
     from lancecy.spark.frames import dataframe as dataframe
     from lancecy.spark.frames import read as read
+    from lancecy.spark.indexing import create_scalar_index as create_scalar_index
     from lancecy.spark.merging import merge as merge
     from lancecy.spark.row_changes import changes as changes
     from lancecy.spark.row_changes import diff as diff
@@ -50,6 +52,7 @@ _HOMES = {
     "lancecy.spark.columns": "add_columns",
     "lancecy.spark.compaction": "compact",
     "lancecy.spark.file_copies": "copy_files",
+    "lancecy.spark.indexing": "create_scalar_index",
     "lancecy.spark.frames": "dataframe read",
     "lancecy.spark.merging": "merge",
     "lancecy.spark.row_changes": "changes diff",

@@ -31,6 +31,7 @@ __all__ = [
     "covered_since",
     "filtered",
     "with_moved_rows",
+    "with_updated_rows",
 ]
 
 _FRAGMENT_REUSE = "__lance_frag_reuse"
@@ -91,7 +92,10 @@ def covered_since(entry: IndexEntry, made_from: ManifestFile, message: table_pb2
 
 
 def with_moved_rows(
-    indices: bytes, moves: Collection[tuple[AbstractSet[int], AbstractSet[int]]]
+    indices: bytes,
+    moves: Collection[tuple[AbstractSet[int], AbstractSet[int]]],
+    is_unchanged: Callable[[IndexEntry], bool] = lambda entry: True,
+    are_left: bool = False,
 ) -> bytes | None:
     """The index section of a table with stable row ids, rows of which moved to other fragments with the same values.
 
@@ -101,20 +105,53 @@ def with_moved_rows(
     ----------
     indices : bytes
     moves : collection of (set of int, set of int)
-        Fragments that went, and those that have their rows now.
+        Fragments that rows came from, and those that have them now.
+    is_unchanged : function of an IndexEntry
+        Whether the rows have the same values in its columns.
+    are_left : bool
+        Whether the old fragments are left with other rows.
     """
 
     def kept(entry: IndexEntry) -> bytes:
         newest, known = _NAMES_ROW_IDS.get(entry.details_type), covered(entry)
         if newest is None or known is None or describe_index(entry).version > newest:
             return entry.raw
+        if not is_unchanged(entry):
+            return entry.raw
         after = set(known)
         for old, new in moves:
             if old <= known:
-                after = (after - old) | new
+                after = (after if are_left else after - old) | new
         return entry.raw if after == known else _with_coverage(entry, after)
 
     return filtered(indices, kept)
+
+
+def with_updated_rows(
+    indices: bytes,
+    message: table_pb2.Manifest,
+    old: AbstractSet[int],
+    new: AbstractSet[int],
+    fields: AbstractSet[int],
+) -> bytes | None:
+    """The index section of a table with stable row ids, rows of which moved to new fragments with other values in some fields.
+
+    Parameters
+    ----------
+    indices : bytes
+    message : lance.table.Manifest
+        The new version, with all fields.
+    old, new : set of int
+        Fragments that rows came from, and those that have nothing but these rows.
+    fields : set of int
+        Those that got values.
+    """
+    families = _Families(message)
+
+    def is_unchanged(entry: IndexEntry) -> bool:
+        return not families.touch(entry.fields, set(fields))
+
+    return with_moved_rows(indices, [(old, new)], is_unchanged, are_left=True)
 
 
 def filtered(indices: bytes, kept: Callable[[IndexEntry], bytes | None]) -> bytes | None:

@@ -8,7 +8,7 @@ Source: table sheet, sections 2.3, 3.2, 4.2 and 4.4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Self, TypeAlias
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.errors import FormatError, RetryableConflictError, SchemaError
-from lancecy.limits import Limits
+from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.table import flags
 from lancecy.table.manifest import DataFile, DeletionFile, Fragment
@@ -33,7 +33,7 @@ from lancecy.table.operations.base import (
 from lancecy.table.operations.base_paths import check_bases_known
 from lancecy.table.operations.deletions import Deletions, delete_in, resolve_rows
 from lancecy.table.operations.fragment_files import put_file
-from lancecy.table.operations.index_section import carried
+from lancecy.table.operations.index_section import carried, with_updated_rows
 from lancecy.table.operations.key_filter import KeyFilter
 from lancecy.table.operations.new_fragments import (
     add_fragments,
@@ -47,6 +47,7 @@ from lancecy.table.operations.row_lineage import set_updated, with_created_versi
 from lancecy.table.requests import Call, Steps
 from lancecy.table.rows import roaring
 from lancecy.table.wire.manifest_file import ManifestFile
+from lancecy.table.wire.row_ids import decode_row_ids
 
 __all__ = ["Update"]
 
@@ -174,8 +175,19 @@ class Update(Operation):
             new = with_created_versions(new, base, stamp.version)
         delete_in(made, Deletions(self.files, self.removed), base)
         indices = carried(base, message) if self._replaces_columns else made.indices
+        first = len(message.fragments)
         add_fragments(message, new, stamp.version, base, keep_rows=True)
+        if indices and not self._replaces_columns and self.fields and not self.updated:
+            came = self._moved_whole(message.fragments[first:])
+            if came:
+                old = {*self.files, *self.removed}
+                indices = with_updated_rows(indices, message, old, came, frozenset(self.fields))
         return replace(made, indices=indices)
+
+    def _moved_whole(self, added: Sequence[table_pb2.DataFragment]) -> frozenset[int]:
+        """Ids of the new fragments all of whose rows were in the table before, under the same row ids."""
+        kept = (_states_all_rows(fragment) for fragment in self.fragments)
+        return frozenset(part.id for part, is_kept in zip(added, kept, strict=True) if is_kept)
 
     def _date(self, message: table_pb2.Manifest, base: ManifestFile, version: int) -> None:
         """Set the updated version of the rows that got other values in place."""
@@ -231,6 +243,13 @@ class Update(Operation):
     def written_fields(self) -> frozenset[int]:
         files = [file for fragment in self.fragments for file in fragment.files]
         return frozenset(number for file in (*files, *self.columns.values()) for number in file.fields)
+
+
+def _states_all_rows(fragment: Fragment) -> bool:
+    """Whether a new fragment states the row ids of all of its rows, so that none of them is new."""
+    if not isinstance(fragment.row_ids, bytes) or not fragment.physical_rows:
+        return False
+    return len(decode_row_ids(fragment.row_ids, None, DEFAULT_LIMITS)) == fragment.physical_rows
 
 
 def _offsets(bitmap: bytes, limits: Limits) -> Int64:
