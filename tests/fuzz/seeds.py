@@ -21,7 +21,9 @@ import pytest
 import lancecy
 from lancecy.errors import LanceError
 from lancecy.limits import DEFAULT_LIMITS
+from lancecy.table.rows import roaring
 from tests.fuzz.calls import parameters, write_call
+from tests.fuzz.index_files import INDEX_KINDS, index_seeds
 from tests.fuzz.tables import carved, read_table
 from tests.helpers.golden import all_goldens, blob_goldens
 
@@ -89,6 +91,18 @@ class _Book:
 
         return note
 
+    def indices(self) -> None:
+        """Index files, and sets of rows in both forms."""
+        for kind in INDEX_KINDS:
+            for number, seed in enumerate(index_seeds(kind)):
+                self.found[f"index_{kind.lower()}"][number].add(seed)
+        for rows in ([], [5], [1, 2, 3, 1 << 16], range(70_000, 75_000)):
+            held = roaring.encode(np.array(rows, np.int64))
+            size = struct.pack("<I", len(held))
+            self.add("row_set", len(rows), b"\2\0\0\0" + bytes(4) + size + held + b"\3\0\0\0" + size + held)
+            self.add("row_map", len(rows), b"\2" + bytes(7) + bytes(4) + held + b"\3\0\0\0" + held)
+        self.add("row_set", "all", b"\1\0\0\0" + b"\7\0\0\0" + bytes(4))
+
     def carve(self) -> None:
         """Each column of the golden tables of one 2.x file, as a table of its own."""
         for made in all_goldens():
@@ -120,7 +134,6 @@ def main() -> None:
     from lancecy.encodings.v21.wire import decode as v21_wire
     from lancecy.file.v0 import wire as v0_wire
     from lancecy.file.v2 import wire as v2_wire
-    from lancecy.table.rows import roaring
     from lancecy.table.wire import indices as indices_wire
     from lancecy.table.wire import manifest as manifest_wire
     from lancecy.table.wire import row_ids as rowids_wire
@@ -172,6 +185,7 @@ def main() -> None:
     if not set(wanted).isdisjoint(KERNELS):
         # The tests of the kernels know shapes that no golden table has, and bad bytes of every kind.
         pytest.main(["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "tests/kernels"])
+    book.indices()
     book.carve()
     for made in (*all_goldens(), *blob_goldens()):
         ds = lancecy.dataset(made.path, session=lancecy.Session(threads=1))

@@ -17,12 +17,12 @@ from lancecy.store.base import Store
 from lancecy.store.memory import MemoryStore
 from tests.helpers.container import Container
 
-__all__ = ["as_input", "carved", "read_table"]
+__all__ = ["OneTable", "as_input", "carved", "read_table"]
 
 _ALIGNMENT = 64
 
 
-class _OneTable(Session):
+class OneTable(Session):
     """Whatever it is asked for, it has one table."""
 
     def __init__(self, table: Store, limits: Limits) -> None:
@@ -39,7 +39,7 @@ def read_table(data: bytes, limits: Limits) -> None:
     store = MemoryStore("/t")
     store.put("_versions/1.manifest", data[4 : 4 + size])
     store.put("data/f.lance", data[4 + size :])
-    with contextlib.closing(_OneTable(store, limits)) as session:
+    with contextlib.closing(OneTable(store, limits)) as session:
         ds = lancecy.dataset("/t", session=session, untrusted=True)
         for column in ds.to_table().columns:
             column.validate()

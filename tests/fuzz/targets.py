@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,6 +30,7 @@ from lancecy.file.describe import describe_file
 from lancecy.file.v0 import wire as v0_wire
 from lancecy.file.v2 import meta as v2_meta
 from lancecy.file.v2 import wire as v2_wire
+from lancecy.index import row_sets
 from lancecy.limits import DEFAULT_LIMITS
 from lancecy.scanning import pandas_metadata
 from lancecy.schema import parse_logical_type
@@ -43,6 +46,7 @@ from lancecy.table.wire import indices as indices_wire
 from lancecy.table.wire import manifest as manifest_wire
 from lancecy.table.wire import row_ids as rowids_wire
 from tests.fuzz.calls import parameters, read_call
+from tests.fuzz.index_files import INDEX_KINDS, read_index
 from tests.fuzz.rows import row_index, row_search
 from tests.fuzz.tables import read_table
 
@@ -235,6 +239,10 @@ def _uri(data: bytes) -> None:
         raise AssertionError(f"{canonical!r} is not canonical")
 
 
+def _index(kind: str, data: bytes) -> None:
+    read_index(kind, data, LIMITS)
+
+
 PARSERS: dict[str, Target] = {
     "column_metadata": lambda data: v2_wire.decode_column(_memory(data), LIMITS),
     "compressed": _compressed,
@@ -243,6 +251,7 @@ PARSERS: dict[str, Target] = {
     "filter_text": _filter,
     "footer": _footer,
     "fsst_symbols": fsst.parse_symbols,
+    **{f"index_{kind.lower()}": partial(_index, kind) for kind in INDEX_KINDS},
     "indices": lambda data: indices_wire.decode_index_section(data, LIMITS),
     "logical_type": lambda data: parse_logical_type(_text(data), LIMITS),
     "manifest": _manifest,
@@ -253,6 +262,8 @@ PARSERS: dict[str, Target] = {
     "pandas_metadata": pandas_metadata._is_sound,
     "roaring": lambda data: roaring.decode(_memory(data), LIMITS),
     "row_ids": _row_ids,
+    "row_map": lambda data: deque(row_sets.decode_row_map(_memory(data), LIMITS)),
+    "row_set": lambda data: deque(row_sets.decode_row_set(_memory(data), LIMITS)),
     "row_index": lambda data: row_index(data, LIMITS),
     "row_search": lambda data: row_search(data, LIMITS),
     "row_versions": _versions,

@@ -32,7 +32,8 @@ def test_damaged_seeds_are_digested(target: str) -> None:
     """A few hundred blind mutations of each: cheap, and not the same as those of the fuzzer."""
     rng = random.Random(f"lancecy {target}")
     seeds = seeds_of(target)
-    for _ in range(150):
+    # Those of an index are read by several scans.
+    for _ in range(30 if target.startswith("index_") else 150):
         data = bytearray(rng.choice(seeds))
         for _ in range(rng.randrange(1, 4)):
             if data:
