@@ -26,7 +26,7 @@ def test_every_command_has_help_and_is_listed() -> None:
     assert list(main.commands) == (
         "info schema head count versions log explain inspect diff verify "
         "export write delete update merge columns compact index restore cleanup tag branch clone copy bases repair "
-        "ns".split()
+        "ns ui".split()
     )
     for name in main.commands:
         assert name in listed
