@@ -170,3 +170,23 @@ class Deletes(Change):
             return count
 
         return {"num_deleted_rows": self._retried(attempt, conflict_retries, retry_timeout)}
+
+    def truncate_table(self) -> None:
+        """Delete every row, in one version. Columns, configuration, indices and older versions stay.
+
+        A table without rows gets no new version.
+
+        Raises
+        ------
+        LanceError
+            As for :meth:`delete`.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> ds = lancecy.write_dataset({"a": [1, 2, 3]}, "memory://truncated")
+        >>> ds.truncate_table()
+        >>> ds.count_rows(), ds.schema.names, ds.version
+        (0, ['a'], 2)
+        """
+        self.delete("true")

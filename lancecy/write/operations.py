@@ -495,7 +495,7 @@ class LanceOperation:
     ``Rewrite`` (with ``RewriteGroup``), ``DataReplacement`` (with ``DataReplacementGroup``), ``Restore``,
     ``ReserveFragments``, ``UpdateConfig`` (with ``UpdateMap``), ``UpdateBases`` and ``CreateIndex``. Transactions are also
     shown as ``Clone`` and ``DataOverlay`` (with ``DataOverlayGroup`` and ``DataOverlayFile``), and have
-    ``RewrittenIndex`` in a ``Rewrite``, which are not committed.
+    ``RewrittenIndex`` in a ``Rewrite``, which are not committed. All are subclasses of ``BaseOperation``.
 
     Examples
     --------
@@ -503,6 +503,7 @@ class LanceOperation:
     3
     """
 
+    BaseOperation = BaseOperation
     Append = _Append
     Overwrite = _Overwrite
     Delete = _Delete

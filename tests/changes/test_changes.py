@@ -335,3 +335,16 @@ def test_base_of_a_clone_needs_its_deletion_files_too(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "old")
     ds.relocate_base(tmp_path / "old", tmp_path / "new")
     assert rows_of(ds) == rows_of(lancecy.dataset(ds.uri)) == list(range(5, 20))
+
+
+def test_truncation_deletes_every_row_and_keeps_the_rest(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset({"a": [1, 2, 3]}, tmp_path / "t", max_rows_per_file=2)
+    ds.update_config({"owner": "me"})
+    ds.truncate_table()
+    assert (ds.version, ds.count_rows(), ds.schema.names, ds.config) == (3, 0, ["a"], {"owner": "me"})
+    ds.truncate_table()
+    assert ds.version == 3, "there was nothing to delete"
+    ds.append({"a": [4]})
+    assert [part.fragment_id for part in ds.get_fragments()] == [2] and lancecy.dataset(
+        ds.uri, version=2
+    ).count_rows() == 3
