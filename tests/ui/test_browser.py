@@ -39,12 +39,17 @@ class Visit:
         self.page = self.context.new_page()
         self.complaints: list[str] = []
         self.requests: list[str] = []
-        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("console", self._message)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("dialog", self._dialog)
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.base = server.base
         self.page.goto(server.url)
+
+    def _message(self, message: Any) -> None:
+        # What the browser does by itself on a slow machine, such as loading pictures later, is no complaint.
+        if not message.text.startswith("[Intervention]"):
+            self.complaints.append(message.text)
 
     def _dialog(self, dialog: Any) -> None:
         self.complaints.append(dialog.message)
