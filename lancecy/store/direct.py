@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -34,8 +35,10 @@ _TIMEOUT = timedelta(seconds=30)
 # By default obstore keeps any number of connections open.
 _IDLE, _IDLE_CONNECTIONS = timedelta(seconds=15), "16"
 _LOGIN_VALID = timedelta(minutes=2)
-# After so many failures in a row, such as of a wrong region, every request would be made twice.
+# After so many failures in a row, such as of a wrong region, every request would be made twice. A server that was only
+# busy is asked again after a while.
 _FAILURES = 4
+_REST_S = 60.0
 
 
 # Of each file system, with connections that all stores in its buckets share.
@@ -73,6 +76,7 @@ class Direct:
         self._inside = f"{bucket}/"
         self._loop = loop
         self._failures = 0
+        self._rests_until = 0.0
         self._library = import_module("obstore")
 
     def ranges(self, name: str, pairs: Sequence[tuple[int, int]]) -> list[Any] | None:
@@ -127,12 +131,12 @@ class Direct:
         list of buffer or None
             None where s3fs has to be asked.
         """
-        if self._failures >= _FAILURES or _Process.is_forked:
+        if self._rests:
             return [None] * len(wanted)
         _Process.used = True
         answers: list[Any] = import_module("fsspec.asyn").sync(self._loop, self._each, wanted)
         failed = [isinstance(answer, BaseException) for answer in answers]
-        self._failures = self._failures + 1 if any(failed) else 0
+        self._note(any(failed))
         return [None if is_failed else answer for answer, is_failed in zip(answers, failed, strict=True)]
 
     async def _each(self, wanted: Sequence[tuple[str, int, int]]) -> list[Any]:
@@ -173,7 +177,7 @@ class Direct:
         return bool(self._ask(name, write))
 
     def _ask(self, name: str, request: Callable[[str], Any]) -> Any:
-        if self._failures >= _FAILURES or _Process.is_forked:
+        if self._rests:
             return None
         _Process.used = True
         try:
@@ -185,10 +189,20 @@ class Direct:
             # Only this status says that the object is there: two writers at once may both be refused.
             if kind == "AlreadyExistsError" and "412" in str(error):
                 raise FileExistsError(name) from None
-            self._failures += 1
+            self._note(True)
             return None
-        self._failures = 0
+        self._note(False)
         return answer
+
+    @property
+    def _rests(self) -> bool:
+        """Whether s3fs makes all requests at present."""
+        return _Process.is_forked or time.monotonic() < self._rests_until
+
+    def _note(self, failed: bool) -> None:
+        self._failures = self._failures + 1 if failed else 0
+        if self._failures >= _FAILURES:
+            self._rests_until = time.monotonic() + _REST_S
 
 
 def direct_requests(fs: Any, root: str, options: Mapping[str, Any]) -> Direct | None:

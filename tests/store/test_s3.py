@@ -107,6 +107,14 @@ def test_many_failures_leave_the_rest_to_s3fs(s3_server: S3Server) -> None:
             with pytest.raises(TruncatedError):
                 store.get("a", 5, 11)
             counts.append(proxy.traffic().requests)
+        direct = store._open().direct
+        assert direct is not None
+        failures = direct._failures
+        assert bytes(store.get("a", 0, 1)) == b"x"
+        assert direct._failures == failures
+        direct._rests_until = 0.0  # a while later
+        assert bytes(store.get("a", 0, 1)) == b"x"
+        assert direct._failures == 0
     assert counts[0] > counts[-1]
 
 
