@@ -79,6 +79,11 @@ CASES: dict[str, tuple[pa.Array, str, str]] = {
         "M[VI] Rle(Flat32, Flat8) dict=Var(Flat32)x12",
         "M[VI] Rle(Flat32, Flat8) dict=LZ4(Var(Flat32))x12",
     ),
+    "keys_in_runs": (
+        pa.array(np.repeat(np.arange(10**6, 10**6 + 9000), 6)),
+        f"M[VI] {_IN_RUNS}",
+        "M[VI] Rle(Flat32, Flat8) dict=OB64→20x9000",
+    ),
     "prices": (pa.array(PRICES), "M[VI] Flat64", "M[VI] IBP32 dict=LZ4(Flat64)x299"),
     "negative": (
         pa.array(RANDOM.integers(-50, 50, ROWS), mask=SOME),

@@ -141,6 +141,8 @@ def allocate(nbytes: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
 def memory_of(buffer: object) -> Memory:
     """The bytes of anything with the buffer protocol."""
     if isinstance(buffer, np.ndarray):
+        if buffer.ndim == 1 and buffer.dtype == np.uint8:
+            return buffer
         return buffer.reshape(-1).view(np.uint8)
     return np.frombuffer(buffer, np.uint8)  # type: ignore[call-overload,no-any-return]
 

@@ -10,17 +10,19 @@ Source: file sheet 2.1, sections 3.5, 3.7, 3.9 and 4.5.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 
+from lancecy import kernels
 from lancecy.encodings.arrow.from_arrow import block_of
 from lancecy.encodings.blocks.memory import mask_of, memory_of
 from lancecy.encodings.codecs.general import compress
 from lancecy.encodings.model.block import Block, Coded, FixedWidth, VariableWidth
 from lancecy.encodings.model.layouts import ConstantPage, Layer
 from lancecy.encodings.model.pages import EncodedPage
-from lancecy.encodings.model.spec import Compressed, Plain, Spec, Variable
+from lancecy.encodings.model.spec import Compressed, PackedBlocks, Plain, Spec, Variable
 from lancecy.encodings.v21.write.shred import ShreddedLeaf
 from lancecy.errors import UnsupportedError
 from lancecy.schema import Field
@@ -83,16 +85,17 @@ def _stored(block: Block, value: bytes) -> bytes:
 _FEWEST_VALUES = 100
 _FEWEST_BYTES = 2048
 _SAMPLE = 4096
-_PIECES = 16
 _MOST_ITEMS = 100_000
-_WORTH = 0.8
+_WORTH = 0.85
 """Largest share of the bytes of the best other encoding that dictionary and codes may take."""
 
 
 # -- dictionaries -----------------------------------------------------------------------------
 
 
-def few_distinct(block: FixedWidth | VariableWidth, field: Field, likely: int, best: int) -> Coded | None:
+def few_distinct(
+    block: FixedWidth | VariableWidth, field: Field, likely: int, cost: Callable[[int], int], best: int
+) -> Coded | None:
     """Values as codes, if that takes clearly less space; else None.
 
     Parameters
@@ -101,26 +104,20 @@ def few_distinct(block: FixedWidth | VariableWidth, field: Field, likely: int, b
     field : Field
     likely : int
         Of :func:`likely_distinct`.
+    cost : function
+        Bytes of codes and dictionary, of a number of distinct values.
     best : int, bytes
         What the values take in the best other encoding.
     """
-    if not _is_worth(block, likely, best):
+    most = int(_WORTH * best)
+    if likely > _MOST_ITEMS or cost(likely) > most:
         return None
     coded = _array(block).dictionary_encode()
-    if not _is_worth(block, len(coded.dictionary), best):
+    if len(coded.dictionary) > _MOST_ITEMS or cost(len(coded.dictionary)) > most:
         return None
     codes = coded.indices
     stored = np.frombuffer(codes.buffers()[1], np.uint8, 4 * len(codes))
     return Coded(len(codes), FixedWidth(len(codes), 32, stored), block_of(coded.dictionary, field))
-
-
-def _is_worth(block: FixedWidth | VariableWidth, num_items: int, best: int) -> bool:
-    codes = block.length * num_items.bit_length() >> 3
-    if isinstance(block, FixedWidth):
-        items = num_items * block.bits >> 3
-    else:
-        items = num_items * (block.offset_width + memory_of(block.values).size // block.length)
-    return num_items <= _MOST_ITEMS and codes + items <= _WORTH * best
 
 
 def likely_distinct(block: FixedWidth | VariableWidth) -> int:
@@ -136,8 +133,7 @@ def likely_distinct(block: FixedWidth | VariableWidth) -> int:
     array = _array(block)
     if length <= _SAMPLE:
         return len(array.unique())
-    step, piece = length // _PIECES, _SAMPLE // _PIECES
-    sample = pa.concat_arrays([array.slice(n * step, piece) for n in range(_PIECES)])
+    sample = array.take(pa.array(np.arange(_SAMPLE) * (length // _SAMPLE)))
     counts = sample.value_counts().field(1).to_numpy()
     once = int(np.count_nonzero(counts == 1))
     if 2 * once > _SAMPLE:
@@ -174,11 +170,39 @@ def stored_dictionary(items: Block, is_compressed: bool) -> tuple[Spec, int, Mem
         Items of a type that page dictionaries cannot hold.
     """
     spec, count, memory = _plain_dictionary(items)
-    if is_compressed and memory.size:
-        packed = compress("lz4", memory)
-        if len(packed) < _LZ4_WORTH * memory.size:
-            return Compressed("lz4", spec), count, np.frombuffer(packed, np.uint8)
+    if not is_compressed or not memory.size:
+        return spec, count, memory
+    packed = compress("lz4", memory)
+    shorter = _packed_integers(items) if isinstance(items, FixedWidth) and items.bits == 64 else None
+    if shorter is not None and shorter[1].size < len(packed):
+        return shorter[0], count, shorter[1]
+    if len(packed) < _LZ4_WORTH * memory.size:
+        return Compressed("lz4", spec), count, np.frombuffer(packed, np.uint8)
     return spec, count, memory
+
+
+def _packed_integers(items: FixedWidth) -> tuple[Spec, Memory] | None:
+    """More than 1,024 integers packed to the bits of the largest one; None if there are fewer.
+
+    Whether the last, partial block is packed follows from its size.
+    """
+    words = memory_of(items.values)[: items.length * 8].view("<u8")
+    full, rest = divmod(items.length, _BLOCK)
+    width = int(words.max()).bit_length()
+    if not full or not 0 < width < 64:
+        return None
+    is_packed = width * (_BLOCK - rest) < (64 - width) * rest
+    num_blocks = full + is_packed
+    padded = np.zeros(num_blocks * _BLOCK, np.uint64)
+    padded[: min(items.length, padded.size)] = words[: padded.size]
+    out = np.empty(num_blocks * 128 * width, np.uint8)
+    widths = np.full(num_blocks, width, np.int64)
+    kernels.pack_blocks(padded.view(np.uint8), 64, widths, out, np.arange(num_blocks) * 128 * width)
+    raw = words[full * _BLOCK :].view(np.uint8)
+    return PackedBlocks(width, 64, True), out if is_packed else np.concatenate((out, raw))
+
+
+_BLOCK = 1024
 
 
 def _plain_dictionary(items: Block) -> tuple[Spec, int, Memory]:

@@ -30,6 +30,8 @@ WIDE = 256
 """Fewest bytes of a value that is too large for chunks."""
 _WORTH = 0.95
 """Largest share of the bytes of a simpler encoding that another one may take."""
+_CODE_IN_RUN = 5
+"""Bytes of a code and its run length."""
 _EXAMINED = 1 << 18
 """Values whose runs and bits are looked at, in a page that has more."""
 
@@ -52,10 +54,28 @@ def write_numbers(leaf: ShreddedLeaf, block: FixedWidth, version: tuple[int, int
     values, best = _cheapest(block, found)
     # Releases read dictionaries of 64-bit numbers from 2.2 on, and of wider values in both versions.
     if block.bits == 128 or (block.bits == 64 and is_large):
-        coded = few_distinct(block, leaf.field, likely_distinct(block), best)
+        runs, items = _for_dictionary(block, found)
+        # There are no more distinct values than runs.
+        coded = few_distinct(
+            block,
+            leaf.field,
+            min(runs, likely_distinct(block)),
+            lambda count: (
+                min(block.length * count.bit_length() >> 3, runs * _CODE_IN_RUN) + int(count * items)
+            ),
+            best,
+        )
         if coded is not None:
             return write_codes(leaf, coded, version)
     return _chunked(leaf, values, is_large)
+
+
+def _for_dictionary(block: FixedWidth, found: list[int]) -> tuple[int, float]:
+    """About how many runs there are, and the bytes of an item of a dictionary."""
+    examined, runs, packed = found
+    if not examined:
+        return block.length, block.bits / 8
+    return block.length * runs // examined, min(block.bits / 8, packed / examined)
 
 
 def _step(num_values: int) -> int:

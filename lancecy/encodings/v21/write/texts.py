@@ -58,13 +58,20 @@ def write_texts(leaf: ShreddedLeaf, block: VariableWidth, version: tuple[int, in
         if packed is not None:
             return write_zipped_rows(leaf, packed, Compressed("zstd", Variable(block.offset_width)))
     plain = memory.size + offsets.nbytes
+    coded = symbols = None
     likely = likely_distinct(block) if longest < WIDE else block.length
-    coded = few_distinct(block, leaf.field, likely, int(_CLEARLY * plain))
-    symbols = None if coded is not None or longest < _SHORT else _symbols_of(block)
-    if coded is None and symbols is not None and longest < WIDE:
-        coded = few_distinct(block, leaf.field, likely, int(symbols.share * memory.size) + offsets.nbytes)
-    elif coded is None and longest < WIDE:
-        coded = few_distinct(block, leaf.field, likely, plain)
+    item = block.offset_width + memory.size // block.length
+
+    def cost(count: int) -> int:
+        return (block.length * count.bit_length() >> 3) + count * item
+
+    if longest < WIDE:
+        coded = few_distinct(block, leaf.field, likely, cost, int(_CLEARLY * plain))
+    if coded is None and longest >= _SHORT:
+        symbols = _symbols_of(block)
+    if coded is None and longest < WIDE:
+        best = plain if symbols is None else int(symbols.share * memory.size) + offsets.nbytes
+        coded = few_distinct(block, leaf.field, likely, cost, best)
     if coded is not None:
         return write_codes(leaf, coded, version)
     stored, spec = (block, Variable(block.offset_width)) if symbols is None else symbols.coded(block)
