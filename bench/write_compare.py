@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 from benchmarks.tables import MAKERS, write_ipc
 from compare import machine, show
@@ -76,6 +77,46 @@ def appends(count: int, write: Write, path: str, version: str) -> float:
     return time.perf_counter() - started
 
 
+def repeated(data: pa.Table, count: int, write: Write, path: str, version: str) -> float:
+    """Seconds to write a table and append it to itself several times."""
+    started = time.perf_counter()
+    for turn in range(count):
+        write(data, path, "append" if turn else "create", version)
+    return time.perf_counter() - started
+
+
+def columns(count: int, num_rows: int) -> pa.Table:
+    """``count`` columns: integers, floats, integers with nulls, words, lists and structs in turn."""
+    random = np.random.default_rng(9)
+
+    def column(number: int) -> pa.Array:
+        small = random.integers(0, 1000, num_rows)
+        kind = number % 6
+        if kind == 0:
+            return pa.array(small)
+        if kind == 1:
+            return pa.array(random.standard_normal(num_rows))
+        if kind == 2:
+            return pa.array(small, mask=random.random(num_rows) < 0.1)
+        if kind == 3:
+            return pa.array([f"word {value * 997}" for value in small.tolist()])
+        if kind == 4:
+            return pa.ListArray.from_arrays(np.arange(0, num_rows + 1, 2, np.int32), pa.array(small)).take(
+                pa.array(np.arange(num_rows) // 2)
+            )
+        return pa.StructArray.from_arrays([pa.array(small), pa.array(small / 8)], ["number", "share"])
+
+    return pa.table({f"c{number}": column(number) for number in range(count)})
+
+
+WIDE: dict[str, tuple[int, int, int]] = {
+    "10,000 x 100": (10_000, 100, 1),
+    "1,000 x 1,000": (1_000, 1_000, 1),
+    "20 x 100, 50 times": (20, 100, 50),
+}
+"""Tables of many columns or few rows: columns, rows, and how often each is written."""
+
+
 def measure(
     run: Work, engines: dict[str, Write], folder: Path, repeat: int
 ) -> tuple[dict[str, float], dict[str, int]]:
@@ -101,7 +142,11 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=5, help="number of counted turns")
     parser.add_argument("--appends", type=int, default=200, help="number of appends of one row")
     parser.add_argument("--version", default="2.1", help="version of the data files: legacy, 2.0, 2.1, 2.2")
-    parser.add_argument("--works", default="scalars,vectors,appends", help="names separated by commas")
+    parser.add_argument(
+        "--works",
+        default="scalars,vectors,appends",
+        help="scalars, vectors, appends, wide, separated by commas",
+    )
     parser.add_argument("--data", type=Path, help="where to write; by default a temporary folder")
     parser.add_argument("--markdown", action="store_true")
     chosen = parser.parse_args()
@@ -116,9 +161,14 @@ def main() -> None:
         show(["---", *["---:"] * (len(heading) - 1)], True)
     sizes = {"scalars": chosen.rows, "vectors": chosen.vectors}
     try:
-        for name in chosen.works.split(","):
+        given = chosen.works.split(",")
+        for name in (work for each in given for work in (WIDE if each == "wide" else [each])):
             run: Work
-            if name == "appends":
+            if name in WIDE:
+                wide, num_rows, count = WIDE[name]
+                data = columns(wide, num_rows)
+                run, engines = partial(repeated, data, count, version=chosen.version), TABLES
+            elif name == "appends":
                 run, engines = partial(appends, chosen.appends, version=chosen.version), TABLES
             else:
                 run, engines = partial(whole, MAKERS[name](sizes[name]), version=chosen.version), ENGINES

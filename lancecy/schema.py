@@ -415,6 +415,8 @@ class Field:
         """
         if self.is_blob:
             return self._descriptors()
+        if not self.children:
+            return self
         children = tuple(child.scanned for child in self.children)
         if all(mine is theirs for mine, theirs in zip(children, self.children, strict=True)):
             return self

@@ -236,9 +236,17 @@ ANY_LEVEL = 0xFFFF
 """Above every definition level: without lists around the leaf, every entry has a slot."""
 
 
-@lru_cache(maxsize=256)
 def level_limits(layers: tuple[Layer, ...]) -> tuple[int, int, int]:
     """:func:`max_repetition`, :func:`max_definition` and :func:`all_visible_max`."""
+    return _FLAT_LIMITS if layers == _FLAT else _level_limits(layers)
+
+
+_FLAT = (Layer.ALL_VALID_ITEM,)
+_FLAT_LIMITS = (0, 0, 0xFFFF)
+
+
+@lru_cache(maxsize=256)
+def _level_limits(layers: tuple[Layer, ...]) -> tuple[int, int, int]:
     return max_repetition(layers), max_definition(layers), all_visible_max(layers)
 
 

@@ -319,6 +319,12 @@ def encode_spec(spec: PageSpec, version: tuple[int, int]) -> bytes:
     """
     if version == (2, 0):
         return _any(v20_encode_wire.ARRAY_TYPE, v20_encode_wire.encode_array(spec))  # type: ignore[arg-type]
+    return _encoded_layout(spec)
+
+
+# Columns of the same type and length mostly have the same layout.
+@lru_cache(maxsize=256)
+def _encoded_layout(spec: PageSpec) -> bytes:
     return _any(v21_encode_wire.PAGE_TYPE, v21_encode_wire.encode_layout(spec))
 
 

@@ -203,7 +203,8 @@ class V2Writer(StreamedWriter):
         first_row = pending.first_row
         pending.first_row += len(array)
         if _PROCESSORS == 1 or size_of(array) < _WORTH_A_THREAD:
-            self._settle()
+            if self._encoding:
+                self._settle()
             self._add(first_row, _encoded(pending.stored, array, self._version, first_row))
             return
         if self._threads is None:

@@ -8,7 +8,6 @@ Source: file sheet 2.1, section 2.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 from lancecy.encodings.model.layouts import BlobPage, ConstantPage, FullZip, Layer, MiniBlock, PageSpec
@@ -32,8 +31,6 @@ __all__ = ["PAGE_TYPE", "encode_layout"]
 PAGE_TYPE = "/lance.encodings21.PageLayout"
 
 
-# Columns of the same type and length mostly have the same layout.
-@lru_cache(maxsize=256)
 def encode_layout(spec: PageSpec) -> bytes:
     """A serialized PageLayout message.
 

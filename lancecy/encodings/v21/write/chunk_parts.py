@@ -24,6 +24,7 @@ from lancecy.encodings.model.spec import InlinePacked, PackedBlocks, Plain, RunL
 from lancecy.store.base import Memory
 
 __all__ = [
+    "NO_LEVELS",
     "ChunkedValues",
     "LevelCodec",
     "level_codec",
@@ -182,15 +183,15 @@ class LevelCodec:
     room: int
 
 
-_NO_LEVELS = LevelCodec(None, 0, 0, 0)
+NO_LEVELS = LevelCodec(None, 0, 0, 0)
 
 
-def level_codec(levels: Levels | None, highest: int, num_chunks: int, may_be_runs: bool) -> LevelCodec:
+def level_codec(levels: Levels, highest: int, num_chunks: int, may_be_runs: bool) -> LevelCodec:
     """The codec of levels: raw if they are few, else packed in the bits they need, or in runs if that is less.
 
     Parameters
     ----------
-    levels : (num_levels,) uint16 or None
+    levels : (num_levels,) uint16
     highest : int
         Highest level that the page can have.
     num_chunks : int
@@ -199,8 +200,6 @@ def level_codec(levels: Levels | None, highest: int, num_chunks: int, may_be_run
 
     Source: file sheet 2.1, sections 3.2 and 3.4.
     """
-    if levels is None:
-        return _NO_LEVELS
     count, width = levels.size, max(1, highest.bit_length())
     if count < _FEW_LEVELS or width >= 16:
         return LevelCodec(Plain(16), _LEVELS_PLAIN, 16, 2 * count)

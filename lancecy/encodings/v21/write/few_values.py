@@ -29,6 +29,7 @@ from lancecy.schema import Field
 from lancecy.store.base import Memory
 
 __all__ = [
+    "FEWEST_BYTES",
     "constant_bit",
     "few_distinct",
     "likely_distinct",
@@ -83,7 +84,8 @@ def _stored(block: Block, value: bytes) -> bytes:
 
 
 _FEWEST_VALUES = 100
-_FEWEST_BYTES = 2048
+FEWEST_BYTES = 2048
+"""Values of fewer bytes are not examined for a dictionary."""
 _SAMPLE = 4096
 _MOST_ITEMS = 100_000
 _WORTH = 0.85
@@ -128,7 +130,7 @@ def likely_distinct(block: FixedWidth | VariableWidth) -> int:
     small page do.
     """
     length = block.length
-    if length < _FEWEST_VALUES or memory_of(block.values).size < _FEWEST_BYTES:
+    if length < _FEWEST_VALUES or memory_of(block.values).size < FEWEST_BYTES:
         return length
     array = _array(block)
     if length <= _SAMPLE:

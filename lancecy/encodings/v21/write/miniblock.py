@@ -15,7 +15,7 @@ from lancecy import kernels
 from lancecy.encodings.model.layouts import MiniBlock, level_limits
 from lancecy.encodings.model.pages import EncodedPage
 from lancecy.encodings.model.spec import Spec
-from lancecy.encodings.v21.write.chunk_parts import ChunkedValues, level_codec
+from lancecy.encodings.v21.write.chunk_parts import NO_LEVELS, ChunkedValues, level_codec
 from lancecy.encodings.v21.write.shred import ShreddedLeaf
 from lancecy.store.base import Memory
 
@@ -47,8 +47,11 @@ def write_mini_block(
     layers, num_slots = leaf.layers, leaf.values.length
     num_chunks = -(-num_slots // values.slots)
     max_rep, max_def, visible_max = level_limits(layers)
-    rep = level_codec(leaf.rep, max_rep, num_chunks, is_large)
-    definition = level_codec(leaf.definition, max_def, num_chunks, is_large)
+    rep = definition = NO_LEVELS
+    if leaf.rep is not None:
+        rep = level_codec(leaf.rep, max_rep, num_chunks, is_large)
+    if leaf.definition is not None:
+        definition = level_codec(leaf.definition, max_def, num_chunks, is_large)
     word_bytes = 4 if is_large else 2
     program = np.array(
         (

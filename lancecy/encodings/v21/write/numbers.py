@@ -14,6 +14,7 @@ from lancecy.encodings.model.layouts import level_limits
 from lancecy.encodings.model.pages import EncodedPage
 from lancecy.encodings.v21.write.chunk_parts import ChunkedValues, packed_values, plain_values, run_values
 from lancecy.encodings.v21.write.few_values import (
+    FEWEST_BYTES,
     constant_bit,
     few_distinct,
     likely_distinct,
@@ -53,7 +54,7 @@ def write_numbers(leaf: ShreddedLeaf, block: FixedWidth, version: tuple[int, int
         return write_full_zip(leaf)
     values, best = _cheapest(block, found)
     # Releases read dictionaries of 64-bit numbers from 2.2 on, and of wider values in both versions.
-    if block.bits == 128 or (block.bits == 64 and is_large):
+    if (block.bits == 128 or (block.bits == 64 and is_large)) and best >= FEWEST_BYTES:
         runs, items = _for_dictionary(block, found)
         # There are no more distinct values than runs.
         coded = few_distinct(

@@ -15,7 +15,7 @@ Source: file sheet 2.1, sections 3.2 and 3.10.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -134,8 +134,7 @@ class _Layer(NamedTuple):
     """Of items: other pages may have nulls."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _State:
+class _State(NamedTuple):
     """The entries above a node; ``live`` are those that have a slot of the node's."""
 
     num_rows: int
@@ -181,7 +180,7 @@ class _State:
             marks = self.with_marks(new, 2 * len(self.layers) + 1)
         may_be_null = field.nullable or (bool(self.layers) and self.layers[-1].may_be_null)
         layer = _Layer(False, has_nulls or _is_below_null(open_), may_be_null=may_be_null)
-        return replace(self, layers=(*self.layers, layer), marks=marks)
+        return self._replace(layers=(*self.layers, layer), marks=marks)
 
     def lists(self, field: Field, block: Listed) -> _State:
         """The state below a layer of lists: an entry per element and per list without elements."""
@@ -204,14 +203,14 @@ class _State:
         if nulls is not None and has_nulls:
             if not field.nullable:
                 raise _null_in(field)
-            state = replace(state, marks=state.with_marks(nulls, number + 1))
+            state = state._replace(marks=state.with_marks(nulls, number + 1))
         if has_empty:
-            state = replace(state, marks=state.with_marks(empty, number + 2))
+            state = state._replace(marks=state.with_marks(empty, number + 2))
         around = self.around()
         # pylance (14.0.2) also loses count of lists around a nullable struct if a list in it has no definition level.
         is_below = any(layer.may_be_null for layer in around)
         layer = _Layer(True, has_nulls or is_below, has_empty)
-        return replace(state, layers=(*around, layer)).expanded(lengths)
+        return state._replace(layers=(*around, layer)).expanded(lengths)
 
     def around(self) -> tuple[_Layer, ...]:
         """The layers around lists; items are nullable by their type, not by the values of this page.
@@ -238,7 +237,7 @@ class _State:
             marks = np.zeros(total, np.uint8)
             marks[starts] = self.marks
             live = marks == 0
-        return replace(self, num_entries=total, continued=continued, marks=marks, live=live)
+        return self._replace(num_entries=total, continued=continued, marks=marks, live=live)
 
     def fixed(self, field: Field, size: int) -> _State:
         """The state below a fixed-size list of structs: each entry once per element."""
@@ -248,8 +247,7 @@ class _State:
                 feature="fixed-size list of structs in list",
             )
         marks = None if self.marks is None else np.repeat(self.marks, size)
-        return replace(
-            self,
+        return self._replace(
             num_rows=self.num_rows * size,
             num_entries=self.num_entries * size,
             layers=self.around(),
