@@ -1,14 +1,16 @@
 """Writes the chunks of a mini-block page: levels and values, a word for each chunk, an index of rows.
 
-What the chunks have in common is a program, as for reading: numbers that say how levels and values are coded. Every
-chunk is written once, straight to its place; its head follows when the sizes of its parts are known.
+What the chunks have in common is a program, as for reading: numbers that say how levels and values are
+coded. Every chunk is written once, straight to its place; its head follows when the sizes of its parts are
+known.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint64_t
 
 from cursor cimport FAULT_NONE, FAULT_OUT_SIZE, FAULT_TEXT_OFFSETS, Fault, has, load_word, store_word
 from page_parts cimport (
-    BLOCK, PageSink, put_block, put_bytes, put_levels, put_run_lengths, put_run_values, put_runs, put_word, put_zeros,
+    BLOCK, LEVELS_BLOCKS, LEVELS_RUNS, Levels, PageSink, put_block, put_bytes, put_coded_levels,
+    put_run_lengths, put_run_values, put_word, put_zeros,
 )
 
 from lancecy.kernels._codes import fail
@@ -20,19 +22,11 @@ cdef enum:
     INLINE = 2
     TEXT = 3
     RUNS = 4
-    LEVELS_PLAIN = 1
-    LEVELS_BLOCKS = 2
-    LEVELS_RUNS = 3
     NUMBERS = 11
     MOST_PARTS = 32
     MOST_LEVELS = 0xFFFF
     U16_CHUNK = 32768
 
-
-cdef struct Levels:
-    const uint16_t *at
-    int64_t kind
-    int64_t width
 
 cdef struct Page:
     int64_t kind
@@ -131,18 +125,6 @@ cdef int64_t _level_end(const Page *page, int64_t first, int64_t wanted, bint is
     return at
 
 
-cdef int64_t _put_levels(
-    PageSink *sink, const Levels *levels, int64_t first, int64_t count
-) except -2 nogil:
-    # bounds: the caller's entries exist.
-    cdef const uint16_t *at = levels.at + first
-    if levels.kind == LEVELS_BLOCKS:
-        return put_levels(sink, at, count, levels.width)
-    if levels.kind == LEVELS_RUNS:
-        return put_runs(sink, <const uint8_t *> at, count, 2)
-    return put_bytes(sink, <const uint8_t *> at, 2 * count)
-
-
 cdef int64_t _put_text(const Page *page, PageSink *sink, const Chunk *chunk, Fault *fault) except -2 nogil:
     # Offsets from the start of the buffer, the bytes, and zeros up to a whole offset.
     # bounds: offsets has num_slots + 1; the span of bytes is checked.
@@ -157,7 +139,8 @@ cdef int64_t _put_text(const Page *page, PageSink *sink, const Chunk *chunk, Fau
         return -1
     for i in range(chunk.num_slots + 1):
         store_word(
-            sink.out + start + i * unit, load_word(at + i * unit, <uint64_t> unit) + <uint64_t> (head - first),
+            sink.out + start + i * unit,
+            load_word(at + i * unit, <uint64_t> unit) + <uint64_t> (head - first),
             <uint64_t> unit,
         )
     sink.at += head
@@ -178,7 +161,9 @@ cdef int64_t _put_inline(const Page *page, PageSink *sink, const Chunk *chunk) e
         width += 1
     while <int64_t> 1 << (shift - 3) < page.unit:
         shift += 1
-    if put_word(sink, <uint64_t> width, page.unit) < 0 or put_block(sink, at, chunk.num_slots, shift, width) < 0:
+    if put_word(sink, <uint64_t> width, page.unit) < 0:
+        return -1
+    if put_block(sink, at, chunk.num_slots, shift, width) < 0:
         return -1
     return sink.at - start
 
@@ -212,7 +197,7 @@ cdef int64_t _put_part(
 cdef int64_t _put_chunk(const Page *page, PageSink *sink, Chunk *chunk, Fault *fault) except -2 nogil:
     # All parts of a chunk at multiples of 8 behind a head that is filled in at the end; its size, or -1.
     # bounds: sizes has room for two parts of levels and MOST_PARTS of values; room is checked by the parts.
-    cdef int64_t start = sink.at, part, num_values = page.num_parts
+    cdef int64_t start = sink.at, part, width, num_values = page.num_parts
     cdef int64_t num_levels = (page.rep.kind != 0) + (page.definition.kind != 0)
     if page.kind != PLAIN:
         num_values = 1 + (page.kind == RUNS)
@@ -222,8 +207,9 @@ cdef int64_t _put_chunk(const Page *page, PageSink *sink, Chunk *chunk, Fault *f
         return -1
     for part in range(num_levels + num_values):
         if part < num_levels:
-            chunk.sizes[part] = _put_levels(
-                sink, &page.rep if part == 0 and page.rep.kind else &page.definition, chunk.level, chunk.num_levels
+            chunk.sizes[part] = put_coded_levels(
+                sink, &page.rep if part == 0 and page.rep.kind else &page.definition, chunk.level,
+                chunk.num_levels,
             )
         else:
             chunk.sizes[part] = _put_part(page, sink, chunk, part - num_levels, fault)
@@ -232,8 +218,9 @@ cdef int64_t _put_chunk(const Page *page, PageSink *sink, Chunk *chunk, Fault *f
     store_word(sink.out + start, <uint64_t> (chunk.num_levels if num_levels else 0), 2)
     head = 2
     for part in range(num_levels + num_values):
-        store_word(sink.out + start + head, <uint64_t> chunk.sizes[part], 2 if part < num_levels else page.word_bytes)
-        head += 2 if part < num_levels else page.word_bytes
+        width = 2 if part < num_levels else page.word_bytes
+        store_word(sink.out + start + head, <uint64_t> chunk.sizes[part], <uint64_t> width)
+        head += width
     return sink.at - start
 
 
@@ -282,7 +269,9 @@ cdef int64_t _write(
             return -1
         if not _fits(page, &chunk, size):
             return -1
-        store_word(words + number * page.word_bytes, <uint64_t> (2 * size - 16 | log), <uint64_t> page.word_bytes)
+        store_word(
+            words + number * page.word_bytes, <uint64_t> (2 * size - 16 | log), <uint64_t> page.word_bytes
+        )
         if index != NULL:
             _put_index(page, &chunk, index + 2 * number)
         chunk.slot += chunk.num_slots
@@ -308,10 +297,11 @@ def write_chunks(
     values : (nbytes,) uint8, may be read-only
         All values: numbers, bytes of strings, or the parts of fixed-size lists one after the other.
     program : (11 + 2 * num_parts,) int64
-        Kind of values (1 plain, 2 packed with the width before each 1,024, 3 strings, 4 runs), slots per chunk, slots,
-        bytes of a chunk's word (2 or 4), highest definition level with a slot, repetition level of a new row; kind
-        (0 none, 1 plain, 2 packed blocks, 3 runs) and bits of the repetition levels, and of the definition levels;
-        bytes of a packed value, of one in runs, or of an offset. For each part of plain values its position and bits.
+        Kind of values (1 plain, 2 packed with the width before each 1,024, 3 strings, 4 runs),
+        slots per chunk, slots, bytes of a chunk's word (2 or 4), highest definition level with a
+        slot, repetition level of a new row; kind (0 none, 1 plain, 2 packed blocks, 3 runs) and
+        bits of the repetition levels, and of the definition levels; bytes of a packed value, of one
+        in runs, or of an offset. For each part of plain values its position and bits.
     offsets : ((slots + 1) * width,) uint8 or None
         Of the strings in ``values``; ascending.
     rep, definition : (num_levels,) uint16 or None
@@ -339,8 +329,9 @@ def write_chunks(
     --------
     >>> import numpy as np
     >>> from lancecy.kernels import write_chunks
-    >>> values, out, words = np.arange(3, dtype=np.int64).view(np.uint8), np.empty(32, np.uint8), np.empty(2, np.uint8)
-    >>> write_chunks(values, np.array([1, 512, 3, 2, 0, 0, 0, 0, 0, 0, 0, 0, 64]), None, None, None, out, words, None)
+    >>> values, program = np.arange(3).view(np.uint8), np.array([1, 512, 3, 2, 0, 0, 0, 0, 0, 0, 0, 0, 64])
+    >>> out, words = np.empty(32, np.uint8), np.empty(2, np.uint8)
+    >>> write_chunks(values, program, None, None, None, out, words, None)
     32
     >>> words.tolist(), out[:4].tolist(), out[8:].view(np.int64).tolist()
     ([48, 0], [0, 0, 24, 0], [0, 1, 2])

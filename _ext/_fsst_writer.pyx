@@ -1,8 +1,8 @@
 """Finds a table of symbols for texts, and codes texts with it: FSST, the inverse of ``_fsst``.
 
-A table begins empty. In each round the sample is coded with the table so far, and how often each symbol, each byte
-without one and each two in a row occur says which symbols and which two joined save most; these are the next table.
-Each round codes more of the sample.
+A table begins empty. In each round the sample is coded with the table so far, and how often each symbol, each
+byte without one and each two in a row occur says which symbols and which two joined save most; these are the
+next table. Each round codes more of the sample.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -51,7 +51,8 @@ cdef extern from *:
 
     static void lancecy_sort(LancecyCandidate *candidates, int64_t count, int64_t by_gain)
     {
-        qsort(candidates, (size_t) count, sizeof *candidates, by_gain ? lancecy_best_first : lancecy_same_first);
+        qsort(candidates, (size_t) count, sizeof *candidates,
+              by_gain ? lancecy_best_first : lancecy_same_first);
     }
     """
     ctypedef struct Candidate "LancecyCandidate":
@@ -123,10 +124,14 @@ cdef int64_t _count(Work *work, const uint8_t *text, int64_t size) except -2 nog
     return nbytes
 
 
-cdef int64_t _sample(Work *work, const Texts *texts, int64_t most, int64_t *coded, Fault *fault) except -2 nogil:
-    # Count the codes of pieces of texts, about `most` bytes, from all parts of the values; returns their bytes.
+cdef int64_t _sample(
+    Work *work, const Texts *texts, int64_t most, int64_t *coded, Fault *fault
+) except -2 nogil:
+    # Count the codes of pieces of texts, about `most` bytes, from all parts of the values; returns their
+    # bytes.
     # bounds: spans are checked, a piece lies in its span.
-    cdef int64_t row = 0, seen = 0, start = 0, length, step = texts.count * min(PIECE, texts.size // texts.count)
+    cdef int64_t row = 0, seen = 0, start = 0, length
+    cdef int64_t step = texts.count * min(PIECE, texts.size // texts.count)
     step = max(<int64_t> 1, step // SAMPLE)
     coded[0] = 0
     memset(work.singles, 0, sizeof(work.singles))
@@ -154,7 +159,8 @@ cdef int64_t _add_candidate(const Work *work, int64_t code, Candidate *found) ex
 
 
 cdef int64_t _candidates(Work *work, uint32_t least) except -2 nogil:
-    # All symbols that occur `least` times, and two in a row joined, with what they save; returns their number.
+    # All symbols that occur `least` times, and two in a row joined, with what they save; returns their
+    # number.
     # bounds: codes are below CODES; there are no more pairs than bytes of the sample.
     cdef int64_t left, right, count = 0
     cdef Candidate one, other
@@ -196,7 +202,7 @@ cdef int64_t _next_table(Work *work, uint32_t least) except -2 nogil:
 
 cdef int64_t _train(Work *work, const Texts *texts, int64_t *coded, Fault *fault) except -2 nogil:
     # bounds: as the parts.
-    cdef int64_t turn, seen
+    cdef int64_t turn
     no_symbols(&work.table)
     for turn in range(ROUNDS):
         if _sample(work, texts, SAMPLE * (turn + 1) // ROUNDS, coded, fault) < 0:
@@ -273,7 +279,8 @@ def fsst_train(
 
 
 cdef int64_t _encode(
-    const Symbols *table, const Texts *texts, uint8_t *out, int64_t out_size, uint8_t *out_offsets, Fault *fault
+    const Symbols *table, const Texts *texts, uint8_t *out, int64_t out_size, uint8_t *out_offsets,
+    Fault *fault,
 ) except -2 nogil:
     # bounds: spans are checked; a text takes at most twice its bytes, which are there.
     cdef int64_t row, start = 0, length, done = 0
@@ -328,8 +335,10 @@ def fsst_encode(
     >>> from lancecy.kernels import fsst_encode
     >>> table, out = np.zeros(2312, np.uint8), np.empty(4, np.uint8)
     >>> offsets = np.array([0, 2], np.int32).view(np.uint8)
-    >>> fsst_encode(table, np.frombuffer(b"ab", np.uint8), offsets, 4, out, np.empty_like(offsets)), out.tobytes()
-    (4, b'\xffa\xffb')
+    >>> fsst_encode(table, np.frombuffer(b"ab", np.uint8), offsets, 4, out, np.empty_like(offsets))
+    4
+    >>> out.tolist()
+    [255, 97, 255, 98]
     """
     cdef Texts texts = _texts(values, offsets, width)
     cdef Symbols symbols

@@ -37,7 +37,8 @@ cdef extern from *:
     LANCECY_MEASURE(lancecy_measure32, uint32_t)
     LANCECY_MEASURE(lancecy_measure64, uint64_t)
 
-    static void lancecy_measure(const uint8_t *values, int64_t count, int64_t width, uint64_t *joined, int64_t *changes)
+    static void lancecy_measure(
+        const uint8_t *values, int64_t count, int64_t width, uint64_t *joined, int64_t *changes)
     {
         switch (width) {
             case 1: lancecy_measure8(values, count, joined, changes); return;
@@ -163,10 +164,11 @@ def measure_numbers(
 
 
 cdef int64_t _same_text(
-    const uint8_t *values, int64_t size, const uint8_t *offsets, int64_t unit, const Slots *slots, int64_t *longest,
-    Fault *fault,
+    const uint8_t *values, int64_t size, const uint8_t *offsets, int64_t unit, const Slots *slots,
+    int64_t *longest, Fault *fault,
 ) except -2 nogil:
-    # As _same_number, and the length of the longest. bounds: offsets has one more than the slots; spans are checked.
+    # As _same_number, and the length of the longest. bounds: offsets has one more than the slots; spans are
+    # checked.
     cdef int64_t i, slot = 0, first = -1, start, stop, origin = 0, length = 0
     cdef bint same = True
     fault.code = FAULT_NONE
@@ -226,7 +228,8 @@ def measure_texts(
     --------
     >>> import numpy as np
     >>> from lancecy.kernels import measure_texts
-    >>> measure_texts(np.frombuffer(b"abab", np.uint8), np.array([0, 2, 4], np.int32).view(np.uint8), 4, None, 0)
+    >>> offsets = np.array([0, 2, 4], np.int32).view(np.uint8)
+    >>> measure_texts(np.frombuffer(b"abab", np.uint8), offsets, 4, None, 0)
     (0, 2)
     """
     cdef int64_t same = -1, longest = 0

@@ -62,7 +62,8 @@ cdef inline uint64_t word_ones(uint64_t count) except? 0 nogil:
 cdef inline int64_t pack_block(
     const uint8_t *values, uint64_t shift, uint64_t width, uint8_t *out
 ) except -2 nogil:
-    # Pack 1,024 words of 1 << shift bits to `width` bits each; higher bits are dropped. Returns the bytes written.
+    # Pack 1,024 words of 1 << shift bits to `width` bits each; higher bits are dropped. Returns the bytes
+    # written.
     # bounds: as for pack_words.
     pack_words(values, shift, width, ~<uint64_t> 0 // word_ones(<uint64_t> 1 << shift), out)
     return <int64_t> (128 * width)

@@ -11,6 +11,14 @@ from packing cimport pack_block
 cdef enum:
     BLOCK = 1024
     LONGEST_RUN = 255
+    LEVELS_BLOCKS = 2
+    LEVELS_RUNS = 3
+
+cdef struct Levels:
+    # Kind 0: none, 1: plain.
+    const uint16_t *at
+    int64_t kind
+    int64_t width
 
 cdef struct PageSink:
     # `size` bytes, of which the first `at` are written.
@@ -84,7 +92,9 @@ cdef inline int64_t put_run_lengths(
     return sink.at - start
 
 
-cdef inline int64_t put_runs(PageSink *sink, const uint8_t *values, int64_t count, int64_t width) except -2 nogil:
+cdef inline int64_t put_runs(
+    PageSink *sink, const uint8_t *values, int64_t count, int64_t width
+) except -2 nogil:
     # Runs in one buffer: the bytes of the values, the values, the lengths. bounds: as put_run_values.
     cdef int64_t start = sink.at, nbytes
     if put_zeros(sink, 8) < 0:
@@ -99,7 +109,8 @@ cdef inline int64_t put_runs(PageSink *sink, const uint8_t *values, int64_t coun
 cdef inline int64_t put_block(
     PageSink *sink, const uint8_t *values, int64_t count, uint64_t shift, int64_t width
 ) except -2 nogil:
-    # Up to 1,024 words of 1 << shift bits, packed to `width`. bounds: values has `count` words, the copy 1,024.
+    # Up to 1,024 words of 1 << shift bits, packed to `width`.
+    # bounds: values has `count` words, the copy 1,024.
     cdef uint8_t padded[8 * BLOCK]
     cdef int64_t nbytes = (count << shift) >> 3
     if not has(sink.at, 128 * width, sink.size):
@@ -113,9 +124,11 @@ cdef inline int64_t put_block(
     return 128 * width
 
 
-cdef inline int64_t put_levels(PageSink *sink, const uint16_t *levels, int64_t count, int64_t width) except -2 nogil:
-    # Levels packed to `width` bits in blocks of 1,024; the last, partial block stays as it is if that is shorter.
-    # bounds: levels has `count` of them; room is checked by put_block and put_bytes.
+cdef inline int64_t put_levels(
+    PageSink *sink, const uint16_t *levels, int64_t count, int64_t width
+) except -2 nogil:
+    # Levels packed to `width` bits in blocks of 1,024; the last, partial block stays as it is if that is
+    # shorter. bounds: levels has `count` of them; room is checked by put_block and put_bytes.
     cdef int64_t start = sink.at, first = 0, rest
     while first < count:
         rest = min(count - first, <int64_t> BLOCK)
@@ -126,3 +139,15 @@ cdef inline int64_t put_levels(PageSink *sink, const uint16_t *levels, int64_t c
             return -1
         first += rest
     return sink.at - start
+
+
+cdef inline int64_t put_coded_levels(
+    PageSink *sink, const Levels *levels, int64_t first, int64_t count
+) except -2 nogil:
+    # bounds: the caller's entries exist.
+    cdef const uint16_t *at = levels.at + first
+    if levels.kind == LEVELS_BLOCKS:
+        return put_levels(sink, at, count, levels.width)
+    if levels.kind == LEVELS_RUNS:
+        return put_runs(sink, <const uint8_t *> at, count, 2)
+    return put_bytes(sink, <const uint8_t *> at, 2 * count)

@@ -1,8 +1,8 @@
 # A table of up to 255 symbols of 1 to 8 bytes, and the longest one that a text begins with (header-only).
 #
-# Symbols of three bytes and more are found by their first three, each at one place of its own; a symbol whose place is
-# taken is not added. Shorter ones are found by their first two bytes. What is found is a step: the code, and how many
-# bytes it stands for and takes.
+# Symbols of three bytes and more are found by their first three, each at one place of its own; a symbol whose
+# place is taken is not added. Shorter ones are found by their first two bytes. What is found is a step: the
+# code, and how many bytes it stands for and takes.
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint64_t
 
@@ -91,7 +91,8 @@ cdef extern from *:
         return word;
     }
 
-    /* The codes of a text, of whose memory `there` bytes can be read; returns how many there are, at most 2 * size. */
+    /* The codes of a text, of whose memory `there` bytes can be read; returns how many there are, at most
+       2 * size. */
     static int64_t lancecy_encode(
         const LancecySymbols *table, const uint8_t *text, int64_t size, int64_t there, uint8_t *out)
     {
@@ -120,8 +121,8 @@ cdef extern from *:
         int64_t count
     enum:
         ESCAPE "LANCECY_ESCAPE"
-    # bounds: codes are below 256, places and pairs are masked; a text is read up to `there`, which is not less than its
-    # size. Two bytes are written for each step: out has two for each byte of the text.
+    # bounds: codes are below 256, places and pairs are masked; a text is read up to `there`, which is not
+    # less than its size. Two bytes are written for each step: out has two for each byte of the text.
     void no_symbols "lancecy_no_symbols"(Symbols *table) nogil
     int64_t add_symbol "lancecy_add_symbol"(Symbols *table, uint64_t symbol, int64_t length) nogil
     uint16_t symbol_step "lancecy_step"(const Symbols *table, uint64_t word, int64_t left) nogil

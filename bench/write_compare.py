@@ -101,9 +101,9 @@ def columns(count: int, num_rows: int) -> pa.Table:
         if kind == 3:
             return pa.array([f"word {value * 997}" for value in small.tolist()])
         if kind == 4:
-            return pa.ListArray.from_arrays(np.arange(0, num_rows + 1, 2, dtype=np.int32), pa.array(small)).take(
-                pa.array(np.arange(num_rows) // 2)
-            )
+            return pa.ListArray.from_arrays(
+                np.arange(0, num_rows + 1, 2, dtype=np.int32), pa.array(small)
+            ).take(pa.array(np.arange(num_rows) // 2))
         return pa.StructArray.from_arrays([pa.array(small), pa.array(small / 8)], ["number", "share"])
 
     return pa.table({f"c{number}": column(number) for number in range(count)})
