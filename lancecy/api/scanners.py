@@ -20,7 +20,7 @@ from lancecy.scanning.context import ScanContext
 from lancecy.scanning.explain import Explanation, explain
 from lancecy.scanning.order import OrderBy, orderings, sort_positions, with_keys
 from lancecy.scanning.pandas_metadata import DtypeBackend, check_dtype_backend, pandas_frame
-from lancecy.scanning.plan import ScanPlan, plan
+from lancecy.scanning.plan import ScanPlan, kept_plan, plan
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanSpec
 
@@ -209,8 +209,8 @@ class Scanner:
         # Enough units that no thread is left alone with a large last one.
         width = max(1, len(self.schema))
         min_units = -(-4 * context.session.threads // width) if context.session.threads > 1 else 1
-        spec = self._make_spec(request, False)
-        return threads.collect(context, plan(context, request, spec, _blocksize(request), min_units), request)
+        planned = kept_plan(context, request, self._make_spec, _blocksize(request), min_units)
+        return threads.collect(context, planned, request)
 
     def _sorted_table(self) -> pa.Table:
         return self._sorted(Scanner(self._context, self._make_spec, self._sorting).to_table())

@@ -91,7 +91,7 @@ class FileReader(Protocol):
     def nulls(self) -> NullReader | None:
         """Reader of nulls without the values; None if the file does not store nulls separately."""
 
-    def small_reads(self, fields: Sequence[Field], rows: RowSelection) -> list[FieldRead] | None:
+    def field_reads(self, fields: Sequence[Field], rows: RowSelection) -> list[FieldRead] | None:
         """Reads of fields that can be joined with those of other files; None if this file must be read alone."""
 
     def stats(self, paths: Mapping[tuple[str, ...], Sequence[Field]]) -> Read[StatsTable]:

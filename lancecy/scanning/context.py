@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import zip_longest
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,8 @@ class ScanContext:
     session : Session
     sources : tuple of CandidateSource
         Candidate sources that every scan asks.
+    plans : dict
+        Plans that scans with the same arguments share (``scanning.plan.kept_plan``), and their candidates.
     """
 
     def __init__(self, snapshot: Snapshot, session: Session) -> None:
@@ -61,6 +63,7 @@ class ScanContext:
         self._opened: dict[int, FragmentFiles] = {}
         self._opening: dict[int, threading.Lock] = {}
         self._projections: dict[ScanRequest, Projection] = {}
+        self.plans: dict[Hashable, Any] = {}
         self._index: RowIndex | None = None
         self._indexing = threading.Lock()
         source = snapshot.dictionary_source()
@@ -155,6 +158,11 @@ class ScanContext:
                 lock.release()
         unready = [self.files(i) for i in fragment_ids if not self._is_ready(i, fields)]
         self.session.map_requests(lambda files: files.prepare(fields, self.session), unready)
+
+    def all_known(self, fragment_ids: Iterable[int], fields: Sequence[Field]) -> bool:
+        """Whether these fragments are open, and all metadata of these fields is loaded."""
+        opened = [self._opened.get(fragment_id) for fragment_id in fragment_ids]
+        return all(files is not None and files.knows(fields) for files in opened)
 
     def is_small(self, fragment_id: int) -> bool:
         """Whether each file of a fragment is read whole when it is opened, as far as the manifest tells."""

@@ -25,11 +25,12 @@ from lancecy.scanning.context import ScanContext
 from lancecy.scanning.filtering import choose, named, virtual_columns
 from lancecy.scanning.outputs import (
     INLINE_BYTES,
+    SMALL_COLUMN_BYTES,
     in_order,
     jobs_of,
     map_sized,
     output_fields,
-    outputs_together,
+    outputs_joined,
 )
 from lancecy.scanning.project import Output, Projection, extract
 from lancecy.scanning.task import ScanUnit
@@ -39,7 +40,7 @@ from lancecy.schema import Field
 __all__ = ["Pieces", "UnitRows", "count_rows", "read_rows", "rows_of"]
 
 Pieces = list[list[ArrowArray]]
-"""Output columns, once per piece of a unit."""
+"""Output columns, once per piece of a unit or of several."""
 
 # Smaller reads are not worth a job of their own.
 _JOB_BYTES = 8 << 20
@@ -55,7 +56,8 @@ class UnitRows:
     picked : (FragmentFiles, RowSelection)
         The rows that passed.
     pieces : list of list of column
-        Output columns of these rows, in one piece or several; none if no row passed.
+        Output columns of these rows, in one piece or several; none if no row passed. Units that are read together have
+        one piece, which is with the first that has rows.
     """
 
     picked: Picked
@@ -117,14 +119,36 @@ def rows_of(
     """Output columns of the rows that passed; ``few`` rows are read all together, by this thread."""
     parts = _parts(context, units, projection)
     alive = [part for mine in parts for part in mine]
-    read = outputs_together if few else _columns
-    columns = iter(read(context, alive, projection.fields))
+    fields = projection.fields
+    if len(alive) > 1 and not projection.virtual and (few or _is_little(alive, fields)):
+        try:
+            columns = outputs_joined(context, alive, fields)
+            whole = _outputs(
+                projection, {f.name: c for f, c in zip(fields, columns, strict=True)}, _num_rows(alive)
+            )
+        except FormatError:
+            pass  # One by one, so that the error names the file.
+        else:
+            first = units.index(next(c for c, mine in zip(units, parts, strict=True) if mine))
+            return [UnitRows((c.files, c.picked), [whole] if n == first else []) for n, c in enumerate(units)]
+    read = iter(_columns(context, alive, fields))
     return [
         UnitRows(
-            (unit.files, unit.picked), [_assembled(context, part, projection, next(columns)) for part in mine]
+            (unit.files, unit.picked), [_assembled(context, part, projection, next(read)) for part in mine]
         )
         for unit, mine in zip(units, parts, strict=True)
     ]
+
+
+def _num_rows(units: Sequence[FilteredUnit]) -> int:
+    return sum(len(c.picked) for c in units)
+
+
+def _is_little(units: Sequence[FilteredUnit], fields: Sequence[Field]) -> bool:
+    """Whether one thread reads all units with the same steps for all files: small ones, or few bytes of mapped files."""
+    if all(c.files.mapped for c in units):
+        return sum(_read_bytes(c, fields) for c in units) < INLINE_BYTES
+    return all(bytes_of(c, fields) < SMALL_COLUMN_BYTES for c in units)
 
 
 def _parts(
@@ -145,25 +169,19 @@ def _parts(
 def _columns(
     context: ScanContext, units: Sequence[FilteredUnit], fields: Sequence[Field]
 ) -> Iterator[list[ArrowArray]]:
-    """Fields of several units: small units read together, others side by side if that is worth it."""
-    jobs: list[list[list[Field]]] = []
-    small: list[FilteredUnit] = []
-    work = 0.0
-    for c in units:
-        mine, nbytes = jobs_of(c, fields)
-        if not nbytes:
-            small.append(c)
-        jobs.append(mine if nbytes else [])
-        # Rows picked here and there cost several times their bytes.
-        work += nbytes * min(1, 8 * len(c.picked) / len(c.rows))
-    if work < INLINE_BYTES:
-        # One thread reads them all, so columns share their requests.
-        jobs = [[list(fields)] if mine else [] for mine in jobs]
-    together = iter(outputs_together(context, small, fields))
+    """Fields of several units, side by side if that is worth it."""
+    work = sum(_read_bytes(c, fields) for c in units)
+    # Where one thread reads them all, columns share their requests.
+    jobs = [jobs_of(c, fields) if work >= INLINE_BYTES else [list(fields)] for c in units]
     todo = [(c, job) for c, mine in zip(units, jobs, strict=True) for job in mine]
     read = iter(map_sized(context, lambda item: output_fields(context, *item), todo, work))
     for mine in jobs:
-        yield in_order(fields, mine, [next(read) for _ in mine]) if mine else next(together)
+        yield in_order(fields, mine, [next(read) for _ in mine])
+
+
+def _read_bytes(unit: FilteredUnit, fields: Sequence[Field]) -> float:
+    """Work of reading a unit in bytes: rows picked here and there cost several times their bytes."""
+    return bytes_of(unit, fields) * min(1, 8 * len(unit.picked) / max(1, len(unit.rows)))
 
 
 def _assembled(
@@ -173,9 +191,13 @@ def _assembled(
     by_name = {f.name: c for f, c in zip(projection.fields, columns, strict=True)}
     by_name.update(virtual_columns(context, unit.files, unit.picked, projection.virtual))
     try:
-        return [_output(out, by_name, len(unit.picked)) for out in projection.outputs]
+        return _outputs(projection, by_name, len(unit.picked))
     except FormatError as error:
         raise unit.files.located(error) from error.__cause__
+
+
+def _outputs(projection: Projection, by_name: dict[str, ArrowArray], num_rows: int) -> list[ArrowArray]:
+    return [_output(out, by_name, num_rows) for out in projection.outputs]
 
 
 def _output(out: Output, by_name: dict[str, ArrowArray], num_rows: int) -> ArrowArray:

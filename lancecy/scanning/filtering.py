@@ -12,21 +12,33 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from lancecy.encodings.arrow.columns import ArrowArray, as_array, bare, joined
+from lancecy.encodings.arrow.columns import ArrowArray, as_array, bare
 from lancecy.errors import FormatError
 from lancecy.expr import Bound, Expr, mask
 from lancecy.rows import RowSelection
 from lancecy.scanning.column_forms import NullTests, null_tests
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.fragment import FragmentFiles
-from lancecy.scanning.outputs import are_worth_threads, map_sized, read_columns, read_several
+from lancecy.scanning.outputs import (
+    INLINE_BYTES,
+    are_worth_threads,
+    map_sized,
+    read_columns,
+    read_several,
+)
 from lancecy.scanning.project import Projection
 from lancecy.scanning.request import ROW_OFFSET
-from lancecy.scanning.sources import CandidateSource, Question, answers, concerned
+from lancecy.scanning.sources import CandidateSource, PageStatistics, Question, answers, concerned
 from lancecy.scanning.task import ScanUnit
-from lancecy.scanning.units import CandidateUnit, FilteredUnit, bytes_of, fragment_of, passed
+from lancecy.scanning.units import (
+    CandidateUnit,
+    FilteredUnit,
+    bytes_of,
+    fragment_of,
+    passed,
+    passed_together,
+)
 from lancecy.scanning.virtual import virtual_values
-from lancecy.schema import Field
 
 __all__ = [
     "all_passing",
@@ -40,6 +52,7 @@ __all__ = [
 ]
 
 SMALL_ROWS = 8192
+_FEW_UNITS = 256
 
 U = TypeVar("U")
 
@@ -48,9 +61,32 @@ def choose(
     context: ScanContext, units: Sequence[ScanUnit], projection: Projection, use_sources: bool = True
 ) -> list[FilteredUnit]:
     """The rows of several units that are alive and pass the filter."""
-    sources = concerned(context.sources, context.snapshot, projection) if use_sources else ()
-    # Sources do a little NumPy over metadata: threads would only wait for each other.
-    return all_passing(context, [candidates(context, unit, projection, sources) for unit in units])
+    key = ("candidates", id(units), use_sources)
+    kept = context.plans.get(key)
+    if kept is None or any(
+        a is not b for a, b in zip(kept, (units, projection, context.sources), strict=False)
+    ):
+        sources = concerned(context.sources, context.snapshot, projection) if use_sources else ()
+        # Sources do a little NumPy over metadata: threads would only wait for each other.
+        found = [candidates(context, unit, projection, sources) for unit in units]
+        kept = units, projection, context.sources, found
+        if _stay_the_same(units, found, sources, projection):
+            context.plans[key] = kept
+    return all_passing(context, kept[3])
+
+
+def _stay_the_same(
+    units: Sequence[ScanUnit],
+    found: Sequence[CandidateUnit],
+    sources: Sequence[CandidateSource],
+    projection: Projection,
+) -> bool:
+    """Whether the candidates of a kept plan's units are the same for every scan."""
+    if not isinstance(units, tuple) or len(units) > _FEW_UNITS:
+        return False
+    if not all(isinstance(source, PageStatistics) for source in sources):
+        return False
+    return all(c.files.mapped and c.files.has_few_stats(projection.filter_fields) for c in found)
 
 
 def question(context: ScanContext, files: FragmentFiles, projection: Projection) -> Question:
@@ -128,7 +164,8 @@ def passing(context: ScanContext, unit: CandidateUnit) -> FilteredUnit:
     seen = {f.name: c for f, c in zip(projection.filter_fields, columns, strict=True)}
     seen.update(virtual_columns(context, files, rows, projection.filter_virtual))
     read = zip(projection.filter_fields, columns, strict=True)
-    fresh = {wanted: column for wanted, column in read if wanted not in tests.tested}
+    kept = projection.fields
+    fresh = {wanted: column for wanted, column in read if wanted in kept and wanted not in tests.tested}
     try:
         return passed(unit, _mask(tests.bound, seen, len(rows)), fresh)
     except FormatError as error:
@@ -140,32 +177,34 @@ def all_passing(context: ScanContext, units: Sequence[CandidateUnit]) -> list[Fi
     if all(c.projection.filter is None for c in units):
         return [FilteredUnit(c.files, c.rows, c.rows) for c in units]
     work = sum(bytes_of(c, c.projection.filter_fields) for c in units)
+    # One thread decodes units of few bytes: then as one.
+    most = None if work < INLINE_BYTES and all(c.files.mapped for c in units) else SMALL_ROWS
     if not are_worth_threads([(c.files, len(c.rows)) for c in units], units[0].projection.filter_fields):
         work = 0.0
-    found = map_sized(context, lambda group: _passing_group(context, group), list(_small_groups(units)), work)
+    groups = list(_small_groups(units, most))
+    found = map_sized(context, lambda group: _passing_group(context, group), groups, work)
     return [c for group in found for c in group]
 
 
-def _small_groups(units: Sequence[CandidateUnit]) -> Iterator[list[CandidateUnit]]:
+def _small_groups(units: Sequence[CandidateUnit], most: int | None) -> Iterator[list[CandidateUnit]]:
     """Group units for which one filter is evaluated once; units of many rows stay alone."""
     group: list[CandidateUnit] = []
-    rows = most = 0
+    rows = 0
     for c in units:
-        if group and (rows + len(c.rows) > most or c.projection is not group[0].projection):
+        # Every fragment has its own dictionary: merging them may cost more than it saves.
+        is_full = most is not None and (rows + len(c.rows) > most or _has_dictionary(c.projection))
+        if group and (is_full or c.projection is not group[0].projection):
             yield group
             group, rows = [], 0
-        if not group:
-            most = _group_rows(c.projection.filter_fields)
         group.append(c)
         rows += len(c.rows)
     if group:
         yield group
 
 
-def _group_rows(fields: Sequence[Field]) -> int:
-    # Every fragment has its own dictionary: merging them may cost more than it saves.
-    nodes = (node for f in fields for node in f.walk())
-    return 0 if any(node.logical_type.startswith("dict:") for node in nodes) else SMALL_ROWS
+def _has_dictionary(projection: Projection) -> bool:
+    nodes = (node for f in projection.filter_fields for node in f.walk())
+    return any(node.logical_type.startswith("dict:") for node in nodes)
 
 
 def _passing_group(context: ScanContext, group: Sequence[CandidateUnit]) -> list[FilteredUnit]:
@@ -173,21 +212,17 @@ def _passing_group(context: ScanContext, group: Sequence[CandidateUnit]) -> list
     bound, fields = projection.filter, projection.filter_fields
     if len(group) == 1 or bound is None or null_tests(bound, fields, projection.fields).tested:
         return [passing(context, c) for c in group]
-    read = read_several([(c.files, c.rows) for c in group], fields, context.session)
-    seen = {f.name: joined([mine[i] for mine in read], f.arrow_type) for i, f in enumerate(fields)}
+    columns = read_several([(c.files, c.rows) for c in group], fields, context.session)
+    seen = {f.name: column for f, column in zip(fields, columns, strict=True)}
     made = [virtual_columns(context, c.files, c.rows, projection.filter_virtual) for c in group]
     seen.update((name, pa.chunked_array([mine[name] for mine in made])) for name in projection.filter_virtual)
     try:
-        all_passed = _mask(bound, seen, sum(len(c.rows) for c in group))
+        found = _mask(bound, seen, sum(len(c.rows) for c in group))
     except FormatError:
         # One by one, so that the error names the file.
         return [passing(context, c) for c in group]
-    found = []
-    start = 0
-    for c, mine in zip(group, read, strict=True):
-        found.append(passed(c, all_passed.slice(start, len(c.rows)), dict(zip(fields, mine, strict=True))))
-        start += len(c.rows)
-    return found
+    read = zip(fields, columns, strict=True)
+    return passed_together(group, found, {f: column for f, column in read if f in projection.fields})
 
 
 def _mask(bound: Bound, columns: dict[str, ArrowArray], num_rows: int) -> pa.BooleanArray:

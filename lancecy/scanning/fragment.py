@@ -10,19 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancecy.encodings.arrow.assemble import assemble, pruned
-from lancecy.encodings.arrow.columns import ArrowArray
+from lancecy.encodings.arrow.columns import ArrowArray, chunks_of
 from lancecy.encodings.arrow.nulls import null_array
 from lancecy.encodings.arrow.to_arrow import to_arrow
 from lancecy.encodings.blocks.null_only import null_stub
 from lancecy.encodings.model.block import Block
 from lancecy.errors import LanceError
-from lancecy.file.v2.values import FieldRead, read_fields
+from lancecy.file.v2.values import FieldRead, read_fields, read_in_turn
 from lancecy.rows import RowSelection
 from lancecy.scanning.parts import Part, fetcher, open_parts, open_several, physical_rows
 from lancecy.schema import Field
@@ -39,6 +41,8 @@ Int64 = NDArray[np.int64]
 Path = tuple[str, ...]
 
 _MAX_STATS = 8
+_MANY_FIELDS = 8
+"""Fewest fields whose small pages are decoded together across fields."""
 
 
 @dataclass(eq=False)
@@ -55,6 +59,8 @@ class FragmentFiles:
     deleted : DeletionVector or None
     mapped : bool
         Whether every file is memory-mapped, so that reading costs no request.
+    ruled : dict of int to (projection, candidates)
+        What statistics say about the filters of projections, by the id of the latter.
     """
 
     snapshot: Snapshot = field(repr=False)
@@ -63,6 +69,7 @@ class FragmentFiles:
     num_rows: int
     deleted: DeletionVector | None
     mapped: bool
+    ruled: dict[int, tuple[object, Any]] = field(default_factory=dict, repr=False)
     _sizes: dict[Field, int] = field(default_factory=dict, repr=False)
     _stats: dict[tuple[Path, ...], list[tuple[Int64, StatsTable]]] = field(default_factory=dict, repr=False)
 
@@ -148,6 +155,11 @@ class FragmentFiles:
         """(major, minor): the highest version of the fragment's files."""
         return max((part.reader.version for part in self.parts), default=(0, 1))
 
+    @cached_property
+    def has_legacy(self) -> bool:
+        """Whether some file is of version 0.1."""
+        return any(part.reader.version < (2, 0) for part in self.parts)
+
     @property
     def in_chunks(self) -> bool:
         """Whether some file has pages of chunks, as version 2.1 and later write them."""
@@ -229,11 +241,11 @@ class FragmentFiles:
             columns.append(assemble(wanted, pieces, len(rows)))
         return columns
 
-    def small_reads(self, fields: Sequence[Field], rows: RowSelection) -> list[FieldRead] | None:
+    def field_reads(self, fields: Sequence[Field], rows: RowSelection) -> list[FieldRead] | None:
         """Reads of fields that can be joined with those of other fragments; None if this one must be read alone."""
         if len(self.parts) != 1 or any(pruned(f, self.parts[0].ids) is not f for f in fields):
             return None
-        return self.parts[0].reader.small_reads(fields, rows)
+        return self.parts[0].reader.field_reads(fields, rows)
 
     # -- statistics -----------------------------------------------------------
 
@@ -259,12 +271,22 @@ class FragmentFiles:
         found = self._stats.get(key)
         if found is None:
             found = self._read_stats(fields, paths, session)
-            # 2.x files have no bounds: they tell little, and every filter reads it again.
-            if all(part.reader.version >= (2, 0) for part in self.parts) and self.knows(fields):
+            # Every filter reads it again.
+            if self.has_few_stats(fields):
                 if len(self._stats) >= _MAX_STATS:
                     self._stats.clear()
                 self._stats[key] = found
         return found
+
+    def has_few_stats(self, fields: Sequence[Field]) -> bool:
+        """Whether the statistics of these fields are small and stay the same: 2.x files have no bounds."""
+        return self.version >= (2, 0) and not self.has_legacy and self.knows(fields)
+
+    def keep_ruled(self, projection: object, candidates: object) -> None:
+        """Keep what statistics say about the filter of a projection, in ``ruled``."""
+        if len(self.ruled) >= _MAX_STATS:
+            self.ruled.clear()
+        self.ruled[id(projection)] = (projection, candidates)
 
     def _read_stats(
         self, fields: Sequence[Field], paths: Sequence[Path], session: Session
@@ -325,7 +347,7 @@ class FragmentFiles:
 
     def estimated_bytes(self, fields: Sequence[Field]) -> int:
         """Encoded bytes of the fields in this fragment, from the metadata loaded so far; see :meth:`prepare`."""
-        return sum(self._field_bytes(f) for f in fields)
+        return self._field_bytes(fields[0]) if len(fields) == 1 else sum(map(self._field_bytes, fields))
 
     def num_pages(self, fields: Sequence[Field]) -> int:
         """Pages of the fields in all files; of a nested field, pages of its first leaf in each."""
@@ -355,7 +377,7 @@ class FragmentFiles:
 
 def read_together(
     items: Sequence[tuple[FragmentFiles, RowSelection]], fields: Sequence[Field], session: Session
-) -> list[list[ArrowArray]]:
+) -> list[ArrowArray]:
     """:meth:`FragmentFiles.read` of several fragments, by the calling thread; cheap for many small ones.
 
     Parameters
@@ -366,42 +388,59 @@ def read_together(
 
     Returns
     -------
-    list of list of column
-        Per fragment, then per field.
+    list of column
+        Per field, the rows of all fragments, in order.
     """
-    reads = [files.small_reads(fields, rows) for files, rows in items]
-    joint = [read for mine in reads if mine for read in mine]
-    if all(files.mapped for files, _ in items) and len(joint) < 2 * len(fields):
-        return [files.read(fields, rows, session) for files, rows in items]
-    parts = [part for files, _ in items for part in files.parts]
+    filled = [item for item in items if len(item[1])]
+    if len(filled) < 2:
+        return filled[0][0].read(fields, filled[0][1], session) if filled else _no_rows(fields)
+    parts = [part for files, _ in filled for part in files.parts]
     try:
-        return run(_columns_together(items, fields, reads), fetcher(parts, session))
+        return run(_columns_together(filled, fields), fetcher(parts, session))
     except LanceError:
         # Read one by one, so that the error names the place.
-        return [files.read(fields, rows, session) for files, rows in items]
+        return _in_turn(fields, [files.read(fields, rows, session) for files, rows in filled])
+
+
+def _no_rows(fields: Sequence[Field]) -> list[ArrowArray]:
+    return [null_array(f.arrow_type, 0) for f in fields]
+
+
+def _in_turn(fields: Sequence[Field], read: Sequence[Sequence[ArrowArray]]) -> list[ArrowArray]:
+    """Columns one after the other; ``read`` has those of each part."""
+    if len(read) == 1:
+        return list(read[0])
+    pieces: list[list[pa.Array]] = [[] for _ in fields]
+    for columns in read:
+        for mine, column in zip(pieces, columns, strict=True):
+            mine.extend(chunks_of(column))
+    return [pa.chunked_array(mine, f.arrow_type) for f, mine in zip(fields, pieces, strict=True)]
 
 
 def _columns_together(
-    items: Sequence[tuple[FragmentFiles, RowSelection]],
-    fields: Sequence[Field],
-    small: Sequence[list[FieldRead] | None],
-) -> Read[list[list[ArrowArray]]]:
-    """Columns of several fragments in lockstep; ``small`` are reads of those whose pages can be decoded together."""
-    joint = [read for mine in small if mine for read in mine]
-    apart = [
-        files.columns(fields, rows)
-        for (files, rows), mine in zip(items, small, strict=True)
-        if not mine and len(rows)
-    ]
-    reads: list[Read[Any]] = [read_fields(joint), gather(apart)]
-    blocks, others = map(iter, (yield from gather(reads)))
+    items: Sequence[tuple[FragmentFiles, RowSelection]], fields: Sequence[Field]
+) -> Read[list[ArrowArray]]:
+    """Columns of several fragments in lockstep; files with one part each are decoded together."""
+    found = [(files, rows, files.field_reads(fields, rows)) for files, rows in items]
+    reads: list[Read[list[ArrowArray]]] = []
+    for is_alone, run_of in groupby(found, lambda item: item[2] is None):
+        several = list(run_of)
+        if is_alone:
+            reads += [files.columns(fields, rows) for files, rows, _ in several]
+        else:
+            reads.append(_of_files(fields, [mine for _, _, mine in several if mine is not None]))
+    return _in_turn(fields, (yield from gather(reads)))
 
-    def columns(rows: RowSelection, is_joint: bool) -> list[ArrowArray]:
-        if is_joint:
-            return [to_arrow(next(blocks), f) for f in fields]
-        return next(others) if len(rows) else [null_array(f.arrow_type, 0) for f in fields]
 
-    return [columns(rows, bool(mine)) for (_, rows), mine in zip(items, small, strict=True)]
+def _of_files(fields: Sequence[Field], reads: Sequence[list[FieldRead]]) -> Read[list[ArrowArray]]:
+    """Columns of several files; ``reads`` has those of each file."""
+    if len(fields) < _MANY_FIELDS or any(f.known.batch_key is None for mine in reads for f in mine):
+        blocks = yield from gather([read_in_turn(several) for several in zip(*reads, strict=True)])
+        return [to_arrow(block, f) for block, f in zip(blocks, fields, strict=True)]
+    # Small pages of many columns: those of one encoding are decoded together, whatever their field.
+    blocks = yield from read_fields([f for mine in reads for f in mine])
+    columns = [to_arrow(block, fields[n % len(fields)]) for n, block in enumerate(blocks)]
+    return _in_turn(fields, [columns[at : at + len(fields)] for at in range(0, len(columns), len(fields))])
 
 
 def _column(part: Part, block: Block, held: Field) -> ArrowArray:

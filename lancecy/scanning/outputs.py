@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from typing import TypeVar
 
 import numpy as np
@@ -34,7 +35,7 @@ __all__ = [
     "jobs_of",
     "map_sized",
     "output_fields",
-    "outputs_together",
+    "outputs_joined",
     "pick_is_cheaper",
     "read_columns",
     "read_field",
@@ -202,33 +203,59 @@ def read_columns(
 
 def read_several(
     items: Sequence[tuple[FragmentFiles, RowSelection]], fields: Sequence[Field], session: Session
-) -> list[list[ArrowArray]]:
-    """Read several columns of several fragments."""
+) -> list[ArrowArray]:
+    """Read several columns of several fragments, one fragment after the other."""
+    if not fields:
+        return []
     try:
         return read_together(items, fields, session)
     except LimitError as error:
         if error.limit:
             raise
-    return [[read_field(files, f, rows, session) for f in fields] for files, rows in items]
+    return [
+        joined([read_field(files, f, rows, session) for files, rows in items], f.arrow_type) for f in fields
+    ]
 
 
-def outputs_together(
+def outputs_joined(
     context: ScanContext, units: Sequence[FilteredUnit], fields: Sequence[Field]
-) -> list[list[ArrowArray]]:
-    """:func:`output_fields` for several units of mapped files that have little to read."""
-    reused = units[0].reused.keys() if units else set()
-    if len(units) < 2 or any(c.reused.keys() != reused for c in units):
-        return [output_fields(context, c, fields) for c in units]
-    fresh = [f for f in fields if f not in reused]
-    read = read_several([(c.files, c.picked) for c in units], fresh, context.session)
-    if not reused:
-        return read
-    found = []
-    for c, mine in zip(units, read, strict=True):
-        columns = dict(zip(fresh, mine, strict=True))
-        kept = c.reused if c.mask is None else {f: c.reused[f].filter(c.mask) for f in fields if f in reused}
-        found.append([columns[f] if f in columns else kept[f] for f in fields])
-    return found
+) -> list[ArrowArray]:
+    """:func:`output_fields` for several units that have little to read, one unit after the other."""
+    largest = max(units, key=lambda c: len(c.rows))
+    reused = [f for f in fields if all(f in c.reused for c in units)]
+    whole = [f for f in fields if f not in reused and not _is_picked(largest, f)]
+    picked = [f for f in fields if f not in reused and f not in whole]
+    columns = dict(
+        zip(picked, read_several([(c.files, c.picked) for c in units], picked, context.session), strict=True)
+    )
+    read = read_several([(c.files, c.rows) for c in units], whole, context.session)
+    edges = list(accumulate((len(c.rows) for c in units), initial=0))
+    for f, column in zip(whole, read, strict=True):
+        parts = [column.slice(at, len(c.rows)) for at, c in zip(edges, units, strict=False)]
+        columns[f] = _passing(units, parts, f)
+    columns.update((f, _passing(units, [c.reused[f] for c in units], f)) for f in reused)
+    return [columns[f] for f in fields]
+
+
+def _passing(units: Sequence[FilteredUnit], columns: Sequence[ArrowArray], wanted: Field) -> ArrowArray:
+    """The rows that passed, of the candidates' values of each unit."""
+    pairs = zip(units, columns, strict=True)
+    return joined(
+        [column if c.mask is None else column.filter(c.mask) for c, column in pairs], wanted.arrow_type
+    )
+
+
+def _is_picked(unit: FilteredUnit, wanted: Field) -> bool:
+    """Whether only the rows that passed are read, and not all candidates."""
+    # Columns that cost requests are read only for the rows that are returned.
+    is_sure = unit.mask is None or not unit.files.mapped
+    return is_sure or pick_is_cheaper(unit.files, wanted, unit.rows, unit.picked)
+
+
+def _sliced(columns: Sequence[ArrowArray], lengths: Sequence[int]) -> list[list[ArrowArray]]:
+    """The columns of each part, cut from those of all parts."""
+    edges = accumulate(lengths, initial=0)
+    return [[column.slice(at, n) for column in columns] for at, n in zip(edges, lengths, strict=False)]
 
 
 def output_fields(context: ScanContext, unit: FilteredUnit, fields: Sequence[Field]) -> list[ArrowArray]:
@@ -241,12 +268,7 @@ def output_fields(context: ScanContext, unit: FilteredUnit, fields: Sequence[Fie
         found = unit.reused.get(wanted)
         if found is not None:
             columns[wanted] = found if mask is None else found.filter(mask)
-        elif (
-            mask is None
-            # Columns that cost requests are read only for the rows that are returned.
-            or not unit.files.mapped
-            or pick_is_cheaper(unit.files, wanted, unit.rows, unit.picked)
-        ):
+        elif _is_picked(unit, wanted):
             picked.append(wanted)
         else:
             whole.append(wanted)
@@ -259,34 +281,22 @@ def output_fields(context: ScanContext, unit: FilteredUnit, fields: Sequence[Fie
     return [columns[f] for f in fields]
 
 
-def jobs_of(unit: FilteredUnit, fields: Sequence[Field]) -> tuple[list[list[Field]], float]:
+def jobs_of(unit: FilteredUnit, fields: Sequence[Field]) -> list[list[Field]]:
     """Divide fields into jobs: each large one alone, all small ones together.
 
     Threads that read many small columns would mostly wait for each other. Where reading costs requests, all
     fields are one job: they are fetched together.
-
-    Returns
-    -------
-    jobs : list of list of Field
-    nbytes : float, bytes
-        Encoded bytes of the candidates' rows in the fields that are alone.
     """
-    nbytes = bytes_of(unit, fields)
-    if nbytes < SMALL_COLUMN_BYTES:
-        return [list(fields)] if fields else [], 0.0
-    if not unit.files.mapped:
-        return [list(fields)], nbytes
+    if not unit.files.mapped or bytes_of(unit, fields) < SMALL_COLUMN_BYTES:
+        return [list(fields)] if fields else []
     small: list[Field] = []
     alone: list[list[Field]] = []
-    total = 0.0
     for wanted in fields:
-        nbytes = bytes_of(unit, [wanted])
-        if nbytes < SMALL_COLUMN_BYTES:
+        if bytes_of(unit, [wanted]) < SMALL_COLUMN_BYTES:
             small.append(wanted)
         else:
             alone.append([wanted])
-            total += nbytes
-    return ([small, *alone] if small else alone), total
+    return [small, *alone] if small else alone
 
 
 def in_order(

@@ -7,7 +7,7 @@ no filter can move them), units become tasks of about ``blocksize`` bytes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -26,7 +26,15 @@ from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
 from lancecy.schema import Field
 from lancecy.table.manifest import Fragment
 
-__all__ = ["ScanPlan", "counted_early", "plan", "planning_answers", "planning_sources", "unit_sizes"]
+__all__ = [
+    "ScanPlan",
+    "counted_early",
+    "kept_plan",
+    "plan",
+    "planning_answers",
+    "planning_sources",
+    "unit_sizes",
+]
 
 # A unit never holds more than this, so that 32-bit string offsets suffice for it in ordinary tables.
 _MAX_UNIT_BYTES = 512 << 20
@@ -41,6 +49,9 @@ _MIN_UNIT_BYTES = 64 << 10
 _MAX_UNITS = 1 << 18
 # A plan with more units than this takes sizes from the data files instead of the manifest.
 _MAX_UNITS_UNSEEN = 1 << 14
+# Plans that a context keeps, and most units of each.
+_KEPT_PLANS = 64
+_FEW_UNITS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +153,32 @@ def plan(
         unit_bytes.extend(size * (piece.rows / unit.rows if unit.rows else 0) for piece in pieces)
     tasks = list(_group(context, spec, units, unit_bytes, blocksize, interleave))
     return ScanPlan(projection.schema, projection, tuple(units), tuple(tasks))
+
+
+def kept_plan(
+    context: ScanContext,
+    request: ScanRequest,
+    make_spec: Callable[[ScanRequest, bool], ScanSpec],
+    blocksize: int | None,
+    min_units: int,
+) -> ScanPlan:
+    """:func:`plan`, kept for the next scan with the same arguments.
+
+    A snapshot does not change, and neither do its plans once the metadata of all files they read is loaded. Only plans
+    of few units are kept.
+    """
+    key = (request, blocksize, min_units)
+    known = context.plans.get(key)
+    if known is not None and known[0] is context.sources:
+        kept: ScanPlan = known[1]
+        return kept
+    found = plan(context, request, make_spec(request, False), blocksize, min_units)
+    fields, _ = _read_of_row(found.projection)
+    if len(found.units) <= _FEW_UNITS and context.all_known({unit.fragment for unit in found.units}, fields):
+        if len(context.plans) >= _KEPT_PLANS:
+            context.plans.clear()
+        context.plans[key] = context.sources, found
+    return found
 
 
 def unit_sizes(context: ScanContext, projection: Projection, units: Sequence[ScanUnit]) -> list[float]:

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.errors import FormatError, LanceError
-from lancecy.expr import Expr, falsify
+from lancecy.expr import Bound, Expr, falsify
 from lancecy.index.answers import all_of
 from lancecy.index.catalog import catalog_of
 from lancecy.rows import RowSelection
@@ -254,10 +254,22 @@ class PageStatistics:
 
     def candidates(self, question: Question) -> Candidates:
         """See :func:`lancecy.expr.falsify`; 2.x files have no bounds."""
-        projection = question.projection
-        files, bound, virtual = question.files, projection.filter, projection.filter_virtual
-        if files is None or bound is None:
+        projection, files = question.projection, question.files
+        if files is None or projection.filter is None:
             return Candidates()
+        known = files.ruled.get(id(projection))
+        if known is not None and known[0] is projection:
+            found: Candidates = known[1]
+            return found
+        found = self._candidates(question, files, projection.filter)
+        # Statistics of 2.x files say little, always the same.
+        if files.has_few_stats(projection.filter_fields):
+            files.keep_ruled(projection, found)
+        return found
+
+    def _candidates(self, question: Question, files: FragmentFiles, bound: Bound) -> Candidates:
+        projection = question.projection
+        virtual = projection.filter_virtual
         rows: RowSelection | None = None
         total = kept = 0
         for starts, table in files.page_stats(projection.filter_fields, bound.paths, question.session):

@@ -10,7 +10,9 @@ rows are not found: each fragment's deletions are checked last.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -207,7 +209,7 @@ def as_row_numbers(indices: object, num_rows: int) -> Int64:
     """
     if isinstance(indices, pa.Array | pa.ChunkedArray) and indices.null_count:
         raise TypeError("row numbers must not be null")
-    rows = np.asarray(indices)
+    rows = _as_array(indices)
     if rows.size == 0:
         return np.empty(0, np.int64)
     if rows.ndim != 1 or rows.dtype.kind not in "iu":
@@ -217,6 +219,14 @@ def as_row_numbers(indices: object, num_rows: int) -> Int64:
         bad = low if low < 0 else high
         raise RowNotFoundError(f"row {bad} does not exist: the table has {num_rows} rows")
     return np.ascontiguousarray(rows, dtype=np.int64)
+
+
+def _as_array(indices: object) -> NDArray[Any]:
+    if isinstance(indices, list) and indices and type(indices[0]) is int:
+        # Faster than NumPy, which looks for the type of the numbers first.
+        with suppress(TypeError, OverflowError):
+            return np.frombuffer(array("q", indices), np.int64)
+    return np.asarray(indices)
 
 
 def take_rows(context: ScanContext, projection: Projection, indices: ArrayLike | pa.Array) -> pa.Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -31,6 +31,7 @@ __all__ = [
     "first_rows",
     "fragment_of",
     "passed",
+    "passed_together",
     "schedule_of",
     "split_unit",
 ]
@@ -38,6 +39,7 @@ __all__ = [
 
 # Fewer small files are not worth a thread of their own.
 _WORTH_A_THREAD = 16
+_FEW_ROWS = 1 << 15
 
 Picked: TypeAlias = tuple[FragmentFiles, RowSelection]
 """The files of a unit, and which of their rows passed."""
@@ -103,6 +105,29 @@ def passed(unit: CandidateUnit, mask: pa.BooleanArray, read: dict[Field, ArrowAr
     return FilteredUnit(files, rows, rows.pick(_positions(mask)), mask, read)
 
 
+def passed_together(
+    units: Sequence[CandidateUnit], mask: pa.BooleanArray, read: dict[Field, ArrowArray]
+) -> list[FilteredUnit]:
+    """:func:`passed` for several units; the mask and the columns are those of all of them, in order."""
+    found = []
+    positions = _positions(mask)
+    edges = list(accumulate((len(c.rows) for c in units), initial=0))
+    ends = np.searchsorted(positions, edges).tolist()
+    for c, start, first, last in zip(units, edges, ends, ends[1:], strict=False):
+        files, rows = c.files, c.rows
+        if first == last:
+            rows = RowSelection.range(files.num_rows, 0, 0)
+            found.append(FilteredUnit(files, rows, rows))
+            continue
+        columns = {f: column.slice(start, len(rows)) for f, column in read.items()}
+        if last - first == len(rows):
+            found.append(FilteredUnit(files, rows, rows, None, columns))
+        else:
+            picked = rows.pick(positions[first:last] - start)
+            found.append(FilteredUnit(files, rows, picked, mask.slice(start, len(rows)), columns))
+    return found
+
+
 def split_unit(unit: FilteredUnit, max_rows: int) -> Iterator[FilteredUnit]:
     """Split into units of at most ``max_rows`` candidates; drop those without a row that passed."""
     if len(unit.rows) <= max_rows:
@@ -146,6 +171,8 @@ def _positions(mask: pa.BooleanArray) -> NDArray[np.int64]:
         found: NDArray[np.int64] = pc.indices_nonzero(mask).to_numpy(zero_copy_only=False).view(np.int64)
         return found
     packed = np.frombuffer(mask.buffers()[1] or b"", np.uint8, (len(mask) + 7) // 8)
+    if len(mask) <= _FEW_ROWS:
+        return np.flatnonzero(np.unpackbits(packed, count=len(mask), bitorder="little").view(np.bool_))
     filled = np.flatnonzero(packed)
     bits = np.flatnonzero(np.unpackbits(packed[filled], bitorder="little").view(np.bool_))
     found = filled[bits >> 3] * 8 + (bits & 7)

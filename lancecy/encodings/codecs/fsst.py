@@ -152,8 +152,8 @@ def decode_spans(
     FormatError, LimitError
         As ``decode``.
     """
-    whole = SymbolPart(symbols, slice(0, offsets.size - 1), slice(0, positions.size))
-    return decode_parts([whole], offsets, memory, positions, lengths)
+    whole = SymbolPart(symbols, slice(0, offsets.size - 1), memory, positions, lengths)
+    return decode_parts([whole], offsets)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,26 +163,28 @@ class SymbolPart:
     Attributes
     ----------
     symbols : Symbols
-    values, spans : slice
-        Which of the strings, and the spans with all their bytes.
+    values : slice
+        Which of the strings.
+    memory, positions, lengths
+        The spans with their bytes, as for :func:`decode_spans`.
     """
 
     symbols: Symbols
     values: slice
-    spans: slice
+    memory: Memory
+    positions: Int64
+    lengths: Int64
 
 
-def decode_parts(
-    parts: Sequence[SymbolPart], offsets: Offsets, memory: Memory, positions: Int64, lengths: Int64
-) -> VariableWidth:
+def decode_parts(parts: Sequence[SymbolPart], offsets: Offsets) -> VariableWidth:
     """Decode strings that are coded with several tables.
 
     Parameters
     ----------
     parts : sequence of SymbolPart
-        At least one; together all strings and all spans, in order.
-    offsets, memory, positions, lengths
-        As for :func:`decode_spans`.
+        At least one; together all strings, in order.
+    offsets : (num_values + 1,) int32 or int64
+        Offsets of the coded strings, in the bytes of all spans of all parts.
 
     Returns
     -------
@@ -196,14 +198,14 @@ def decode_parts(
     offsets_buffer, memory_of_offsets = allocate(offsets.nbytes)
     out_offsets = memory_of_offsets.view(offsets.dtype)
     cap = INT32_MAX if offsets.dtype == np.int32 else np.iinfo(np.int64).max
-    text, out = allocate(min(cap, _likely_size(parts[0].symbols, memory, positions, lengths)))
+    text, out = allocate(min(cap, _likely_size(parts[0], int(offsets[-1]))))
     size = 0
     for part in parts:
         first, last = part.values.start, part.values.stop
         mine = offsets[first : last + 1]
         if first:
             mine = mine - mine[0]
-        coded = part.symbols.symbols, part.symbols.lengths, memory, positions[part.spans], lengths[part.spans]
+        coded = part.symbols.symbols, part.symbols.lengths, part.memory, part.positions, part.lengths
         done = 0
         while True:
             done = kernels.fsst_decode(*coded, mine, done, size, out_offsets[first : last + 1], out)
@@ -227,14 +229,15 @@ def _reallocated(text: Memory, room: int) -> tuple[pa.Buffer, Memory]:
     return buffer, out
 
 
-def _likely_size(symbols: Symbols, memory: Memory, positions: Int64, lengths: Int64) -> int:
-    """Estimated bytes of the decoded strings, from a sample of all spans, plus an eighth."""
-    total = int(lengths.sum())
+def _likely_size(part: SymbolPart, total: int) -> int:
+    """Estimated bytes of ``total`` coded ones when they are decoded, from a sample of a part, plus an eighth."""
     if total <= _FEW_BYTES:
         return _MAX_LENGTH * total
-    filled = np.flatnonzero(lengths)
+    filled = np.flatnonzero(part.lengths)
+    if not filled.size:
+        return _MAX_LENGTH * total
     filled = filled[:: -(-filled.size // _SAMPLE)]
     each = -(-_SAMPLE // filled.size)
-    places = positions[filled, None] + lengths[filled, None] * np.arange(each) // each
-    mean = float(symbols.lengths[memory[places]].mean())
+    places = part.positions[filled, None] + part.lengths[filled, None] * np.arange(each) // each
+    mean = float(part.symbols.lengths[part.memory[places]].mean())
     return min(_MAX_LENGTH * total, int(1.125 * mean * total) + _FEW_BYTES)

@@ -7,7 +7,7 @@ share one ``PageSpec`` object, so that ``is`` tells groups of equal pages apart.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ from lancecy.store.cache import ByteCache
 __all__ = ["Column", "EncodedPage", "Page", "PageMemory"]
 
 Int64 = NDArray[np.int64]
+
+_FEW_PAGES = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,6 +102,7 @@ class Column:
     positions: Int64
     sizes: Int64
     memory: PageMemory | None = None
+    _pages: dict[int, Page] = field(default_factory=dict, repr=False)
 
     @property
     def num_pages(self) -> int:
@@ -112,11 +115,17 @@ class Column:
         return int(self.row_starts[-1])
 
     def page(self, number: int) -> Page:
-        """One page; its arrays are views."""
+        """One page; its arrays are views. Those of columns of few pages are kept."""
+        known = self._pages.get(number)
+        if known is not None:
+            return known
         first, last = self.first_buffer[number : number + 2].tolist()
         start, stop = self.row_starts[number : number + 2].tolist()
         buffers = self.positions[first:last], self.sizes[first:last]
-        return Page(number, stop - start, self.specs[number], *buffers, self.memory)
+        page = Page(number, stop - start, self.specs[number], *buffers, self.memory)
+        if len(self.specs) <= _FEW_PAGES:
+            self._pages[number] = page
+        return page
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings.blocks.memory import allocate
+from lancecy.encodings.blocks.select import stored_offsets
 from lancecy.encodings.model.block import AllNull, Block, Coded, FixedWidth, VariableWidth
 from lancecy.encodings.model.chunks import touched
 from lancecy.encodings.model.spec import DictionaryOf, PageDictionary, Plain, Spec, VarBinary
 from lancecy.encodings.v20.fixed import with_validity
-from lancecy.encodings.v20.pages import Pages, array_of, check_unbacked, joined, misfit
-from lancecy.errors import FormatError
+from lancecy.encodings.v20.pages import Pages, SeveralFiles, array_of, check_unbacked, joined, misfit
+from lancecy.errors import FormatError, UnsupportedError
 from lancecy.limits import check_offsets
 from lancecy.rows import PageRuns
 from lancecy.store.reads import Read, gather
@@ -193,7 +194,13 @@ def _coded(
 ) -> Block:
     """Checked codes into the dictionaries of all pages; codes whose ``valid`` is false are ignored."""
     bases, num_items = _first_items(pages, runs)
-    if pages.counts.size == 1:
+    first = _common_items(pages, items) if pages.counts.size > 1 else None
+    if first is not None:
+        items, num_items = first, num_items[:1]
+    elif pages.counts.size > 1 and isinstance(pages.file.store, SeveralFiles):
+        # Values that are listed twice make no categories.
+        raise UnsupportedError("files with different dictionaries", feature="joined dictionaries")
+    if num_items.size == 1:
         kernels.check_codes(codes if valid is None else codes[valid], int(num_items[0]))
     else:
         stops = np.repeat(num_items, runs.counts)
@@ -206,6 +213,35 @@ def _coded(
     if item_validity is None:
         return Coded(block.length, block, items)
     return _with_null_codes(block, codes, items, item_validity)
+
+
+def _common_items(pages: Pages, items: Block) -> Block | None:
+    """The dictionary of the first page, if all pages have the same; ``items`` are those of all pages."""
+    counts = pages.numbers("num_items")
+    size, number = int(counts[0]), counts.size
+    if size == 0 or (counts != size).any():
+        return None
+    valid = _item_validity(items)
+    if valid is not None and not _is_repeated(valid, number):
+        return None
+    bits = None if valid is None else np.packbits(valid[:size], bitorder="little")
+    nulls = 0 if valid is None else size - int(np.count_nonzero(valid[:size]))
+    if isinstance(items, FixedWidth) and items.bits & 7 == 0:
+        values = array_of(items.values)[: number * size * (items.bits >> 3)]
+        return FixedWidth(size, items.bits, values, bits, nulls) if _is_repeated(values, number) else None
+    if not isinstance(items, VariableWidth):
+        return None
+    offsets = stored_offsets(items)
+    texts = array_of(items.values)[: int(offsets[-1])]
+    if not _is_repeated(np.diff(offsets), number) or not _is_repeated(texts, number):
+        return None
+    return VariableWidth(size, items.offset_width, offsets[: size + 1], texts, bits, nulls)
+
+
+def _is_repeated(values: NDArray[Any], times: int) -> bool:
+    """Whether the values are the same ones, so many times."""
+    rows = values.reshape(times, -1)
+    return bool((rows[1:] == rows[0]).all())
 
 
 def _with_null_codes(

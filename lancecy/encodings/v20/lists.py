@@ -36,12 +36,12 @@ from lancecy.rows import PageRuns
 from lancecy.schema import Field
 from lancecy.store.reads import Read, gather
 
-__all__ = ["is_old_string", "read_list", "read_null_lists", "read_old_strings"]
+__all__ = ["element_starts", "is_old_string", "read_list", "read_null_lists", "read_old_strings"]
 
 Int64 = NDArray[np.int64]
 
 
-def _element_starts(column: Column) -> Int64:
+def element_starts(column: Column) -> Int64:
     """(num_pages + 1,) int64: the first element of each page's lists, then the number of elements.
 
     Pages without rows have no elements, whatever their metadata states.
@@ -98,10 +98,10 @@ def read_list(field: Field, column: Column, source: FieldSource, rows: Rows) -> 
         raise FormatError(f"list field {printable(field.name)!r} has {len(field.children)} children, not 1")
     child = field.children[0]
     runs = runs_within(column.row_starts, rows.starts, rows.stops)
-    element_starts = _element_starts(column)
+    firsts = element_starts(column)
     width = 8 if field.is_large_list else 4
-    spans_read = _read_spans(column, source, runs, np.diff(element_starts), width, "list elements")
-    total = int(element_starts[-1])
+    spans_read = _read_spans(column, source, runs, np.diff(firsts), width, "list elements")
+    total = int(firsts[-1])
     guess = Rows(np.zeros(1, np.int64), np.array([total], np.int64))
     block: Block | None = None
     if rows.is_all(column.num_rows) and total and _num_rows(source, child) == total:
@@ -109,7 +109,7 @@ def read_list(field: Field, column: Column, source: FieldSource, rows: Rows) -> 
         spans, block = yield from _read_both(spans_read, source.below(child, guess))
     else:
         spans = yield from spans_read
-    wanted = _elements(spans, runs, element_starts)
+    wanted = _elements(spans, runs, firsts)
     if block is None or not wanted.is_all(total):
         block = yield from source.below(child, wanted)
     check_unbacked(_unbacked(block), source.file, source.limits, "list elements")
@@ -118,7 +118,7 @@ def read_list(field: Field, column: Column, source: FieldSource, rows: Rows) -> 
 
 def read_null_lists(column: Column, source: FieldSource, runs: PageRuns) -> Read[Block]:
     """Decode only the nulls of lists, as structs without fields."""
-    sizes = np.diff(_element_starts(column))
+    sizes = np.diff(element_starts(column))
     spans = yield from _read_spans(column, source, runs, sizes, 8, "list elements")
     return Structured(runs.num_rows, {}, spans.validity, spans.null_count)
 
@@ -172,7 +172,7 @@ def read_old_strings(field: Field, column: Column, source: FieldSource, rows: Ro
     if not isinstance(shape, VarBinary) or data is None:
         raise FormatError(f"the bytes of the strings of column {column.index} are in no column")
     runs = runs_within(column.row_starts, rows.starts, rows.stops)
-    starts = _element_starts(column)
+    starts = element_starts(column)
     spans = yield from _read_spans(
         column, source, runs, np.diff(starts), shape.offset_width, "bytes of strings"
     )

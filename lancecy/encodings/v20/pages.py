@@ -30,13 +30,14 @@ from lancecy.encodings.model.spec import (
 from lancecy.errors import FormatError, LimitError
 from lancecy.limits import Limits
 from lancecy.rows import PageRuns
-from lancecy.store.base import Memory
+from lancecy.store.base import Memory, StoreTraits
 from lancecy.store.reads import Read, SourceFile, Span, run
 
 __all__ = [
     "MAX_VALUES",
     "Decoder",
     "Pages",
+    "SeveralFiles",
     "array_of",
     "bare",
     "check_unbacked",
@@ -52,6 +53,12 @@ T = TypeVar("T")
 
 MAX_VALUES = 2**62
 """Most values of a page, counting elements of fixed-size lists; sums of larger numbers could overflow."""
+
+
+class SeveralFiles:
+    """Stands for the store of pages that are in several files (``several_files``)."""
+
+    traits = StoreTraits()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,7 @@ whether its last one continues. Source: file sheet 2.1, sections 3.1, 3.3 and 5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lancecy import kernels
 from lancecy.encodings.model.layouts import MiniBlock, max_repetition
 from lancecy.encodings.model.pages import Page
-from lancecy.encodings.v21.programs import Program, program_of
+from lancecy.encodings.v21.programs import Program, Wanted, program_of
 from lancecy.errors import FormatError
 from lancecy.rows import RowSelection
 from lancecy.store.base import Memory
@@ -59,11 +59,26 @@ class ChunkTable:
     begins: Int64 | None = None
     ends: Int64 | None = None
     program: Program | None = None
+    _whole: dict[int, Wanted] = field(default_factory=dict, repr=False)
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        return 1000 + self.offsets.nbytes * (5 if self.ends is None else 7)
+        return 2000 + self.offsets.nbytes * (11 if self.ends is None else 13)
+
+    def whole(self, position: int) -> Wanted:
+        """All values of all chunks, which begin at a position; must not be written to.
+
+        Kept for the last position, which is always the same in a mapped file.
+        """
+        found = self._whole.get(position)
+        if found is None:
+            chunks = self.parts.copy()
+            chunks[0] += position
+            found = Wanted.whole(chunks)
+            self._whole.clear()
+            self._whole[position] = found
+        return found
 
     def chunks(self, numbers: Int64 | None) -> Int64:
         """(3, num_wanted) int64: offset, bytes and value slots of some chunks, or of all of them."""

@@ -240,6 +240,7 @@ def _symbol_coded(pages: JoinedPages, chunks: Chunks, owners: Int64) -> Block:
     if not isinstance(first, SymbolCoded) or not isinstance(first.values, Variable):
         raise TypeError("pages without symbols")
     offsets, starts, lengths = chunk_spans(first.values, chunks)
+    memory = chunks.buffers[first.values.buffer].memory
     edges = [0, *(np.flatnonzero(owners[1:] != owners[:-1]) + 1).tolist(), owners.size]
     values = starts_of(chunks.runs.counts)[edges].tolist()
     parts = []
@@ -250,8 +251,9 @@ def _symbol_coded(pages: JoinedPages, chunks: Chunks, owners: Int64) -> Block:
         symbols = parse_symbols(spec.table) if isinstance(spec, SymbolCoded) else None
         if symbols is None:
             raise UnsupportedError("pages of strings of which some are not coded", feature="joined pages")
-        parts.append(SymbolPart(symbols, slice(*strings), slice(*spans)))
-    return decode_parts(parts, offsets, chunks.buffers[first.values.buffer].memory, starts, lengths)
+        mine = slice(*spans)
+        parts.append(SymbolPart(symbols, slice(*strings), memory, starts[mine], lengths[mine]))
+    return decode_parts(parts, offsets)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

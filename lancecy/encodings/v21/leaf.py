@@ -7,15 +7,15 @@ layouts to modules. Source: file sheet 2.1, sections 1.5 and 5.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.encodings.blocks.null_only import says_null_by_value, without_values
+from lancecy.encodings.blocks.null_only import has_no_values, says_null_by_value, without_values
 from lancecy.encodings.codecs import flat
 from lancecy.encodings.model.block import (
     AllNull,
@@ -34,6 +34,7 @@ from lancecy.encodings.model.pages import Column, Page
 from lancecy.encodings.model.spec import DictionaryOf, FixedListOf, Plain, Spec, VarBinary, flat_bits
 from lancecy.encodings.v21 import blob, constant, fullzip, miniblock
 from lancecy.encodings.v21.joined_pages import JoinedPages, joined_pages, page_groups, read_joined
+from lancecy.encodings.v21.miniblock import ChunkRows, can_join, decoded_together
 from lancecy.encodings.v21.planar import read as planar
 from lancecy.encodings.v21.planar import sparse
 from lancecy.encodings.v21.planar.sparse import SparsePage
@@ -44,7 +45,7 @@ from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.store.reads import Read, SourceFile, gather
 
-__all__ = ["finished", "read_leaf"]
+__all__ = ["LeafRows", "finished", "read_leaf", "read_leaves"]
 
 Int64 = NDArray[np.int64]
 
@@ -56,8 +57,38 @@ _READERS: dict[type[object], Callable[..., Read[LeafPage]]] = {
     Planar: planar.read,
 }
 
+_MOST_VALUES = 1 << 18
+"""Most values of pages that are decoded together: the steps for larger pages take little of their time."""
 _PLAIN = (Layer.ALL_VALID_ITEM,)
 _shape = lru_cache(maxsize=8192)(spec_of)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Undecoded:
+    """Rows of the page of this number."""
+
+    number: int
+    rows: ChunkRows
+
+
+_Found: TypeAlias = Block | _Undecoded
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LeafRows:
+    """Rows of a physical column of one file.
+
+    Attributes
+    ----------
+    column : Column
+    file : SourceFile
+    rows : RowSelection
+        Over the rows of the file, ascending, without duplicates.
+    """
+
+    column: Column
+    file: SourceFile
+    rows: RowSelection
 
 
 def read_leaf(
@@ -68,17 +99,23 @@ def read_leaf(
     limits: Limits,
     only_nulls: bool = False,
 ) -> Read[Block]:
-    """Decode rows of one physical column.
+    """Decode rows of one physical column; see :func:`read_leaves`."""
+    return read_leaves(chain, [LeafRows(column, file, selection)], limits, only_nulls)
+
+
+def read_leaves(
+    chain: tuple[Field, ...], several: Sequence[LeafRows], limits: Limits, only_nulls: bool = False
+) -> Read[Block]:
+    """Decode rows of the physical columns that one leaf has in several files.
+
+    Small pages of chunks that have programs of one form are decoded together.
 
     Parameters
     ----------
     chain : tuple of Field
         From the top-level field down to the leaf; a packed struct, a struct without fields and a blob are
         leaves.
-    column : Column
-    file : SourceFile
-    selection : RowSelection
-        Over the rows of the file, ascending, without duplicates.
+    several : sequence of LeafRows
     limits : Limits
     only_nulls : bool
         Leave out the values: the leaf is any block with the same nulls.
@@ -86,7 +123,7 @@ def read_leaf(
     Returns
     -------
     Read of Block
-        ``len(selection)`` rows of the top-level field, in which all leaves but this one are missing;
+        All these rows of the top-level field, in which all leaves but this one are missing;
         ``Pieces`` if several pages are touched, ``AllNull(0)`` if none is.
 
     Raises
@@ -99,24 +136,82 @@ def read_leaf(
         A layout or a nesting that is not supported.
     """
     factor = rows_per_value(chain)
-    if column.num_rows != selection.num_rows * factor:
-        raise FormatError(f"a column of {column.num_rows} values in a file of {selection.num_rows} rows")
+    reads: list[Read[_Found]] = []
+    for one in several:
+        reads.extend(_page_reads(chain, one, factor, limits, only_nulls))
+    found = yield from gather(reads)
+    blocks = list(_decoded(found, chain, limits)) if len(found) != 1 else [_alone(found[0], chain, limits)]
+    if len(blocks) == 1:
+        return blocks[0]
+    return Pieces(sum(len(one.rows) for one in several), tuple(blocks)) if blocks else AllNull(0)
+
+
+def _page_reads(
+    chain: tuple[Field, ...], one: LeafRows, factor: int, limits: Limits, only_nulls: bool
+) -> list[Read[_Found]]:
+    """A Read of each page or group of pages with selected rows."""
+    column, rows, file = one.column, one.rows, one.file
+    if column.num_rows != rows.num_rows * factor:
+        raise FormatError(f"a column of {column.num_rows} values in a file of {rows.num_rows} rows")
     groups = page_groups(column, chain) if factor == 1 and not only_nulls else None
     if groups is None:
-        reads = [
-            _read_page(chain, column.page(number), rows, file, limits, only_nulls)
-            for number, rows in _page_rows(column.row_starts, selection, factor)
+        return [
+            _read_page(chain, column.page(number), mine, file, limits, only_nulls)
+            for number, mine in _page_rows(column.row_starts, rows, factor)
         ]
-    else:
-        reads = [
-            read
-            for number, rows in _page_rows(column.row_starts[groups], selection)
-            for read in _group_reads(chain, column, groups[number : number + 2], rows, file, limits)
-        ]
-    if len(reads) == 1:
-        return (yield from reads[0])
-    blocks = yield from gather(reads)
-    return Pieces(len(selection), tuple(blocks)) if blocks else AllNull(0)
+    return [
+        read
+        for number, mine in _page_rows(column.row_starts[groups], rows)
+        for read in _group_reads(chain, column, groups[number : number + 2], mine, file, limits)
+    ]
+
+
+def _decoded(found: Sequence[_Found], chain: tuple[Field, ...], limits: Limits) -> Iterator[Block]:
+    """The blocks of pages in order; neighbours that can be joined become one block."""
+    at = 0
+    while at < len(found):
+        first = found[at]
+        stop = at + 1
+        if not isinstance(first, _Undecoded):
+            yield first
+        else:
+            group, size = [first], first.rows.wanted.num_rows
+            while stop < len(found):
+                following = found[stop]
+                if not isinstance(following, _Undecoded) or not can_join(
+                    first.rows, following.rows, chain[-1]
+                ):
+                    break
+                size += following.rows.wanted.num_rows
+                if size > _MOST_VALUES:
+                    break
+                group.append(following)
+                stop += 1
+            yield from _joined(group, chain, limits)
+        at = stop
+
+
+def _joined(group: Sequence[_Undecoded], chain: tuple[Field, ...], limits: Limits) -> Iterator[Block]:
+    if len(group) > 1:
+        try:
+            together = decoded_together([page.rows for page in group], chain[-1], limits)
+            block = finished(together, chain)
+        except LanceError:
+            pass  # One by one, so that the error names the page.
+        else:
+            yield block
+            return
+    for page in group:
+        yield _alone(page, chain, limits)
+
+
+def _alone(page: _Found, chain: tuple[Field, ...], limits: Limits) -> Block:
+    if isinstance(page, _Undecoded):
+        try:
+            return finished(miniblock.decoded(page.rows, chain, limits), chain)
+        except LanceError as error:
+            raise error.within(f"page {page.number}")
+    return page
 
 
 def _group_reads(
@@ -126,7 +221,7 @@ def _group_reads(
     rows: RowSelection,
     file: SourceFile,
     limits: Limits,
-) -> list[Read[Block]]:
+) -> list[Read[_Found]]:
     """One Read of all pages of a group, or one of each page with selected rows; ``group`` is its first page and its end."""
     first, last = group.tolist()
     pages = joined_pages(column, first, last, rows, file)
@@ -141,7 +236,7 @@ def _group_reads(
 
 def _read_group(
     chain: tuple[Field, ...], pages: JoinedPages, rows: RowSelection, file: SourceFile, limits: Limits
-) -> Read[Block]:
+) -> Read[_Found]:
     try:
         leaf = yield from read_joined(pages, chain, rows, file, limits)
         return finished(leaf, chain)
@@ -149,13 +244,13 @@ def _read_group(
         pass
     # One by one, so that the error names the page.
     column = pages.column
-    blocks = yield from gather(
+    found = yield from gather(
         [
             _read_page(chain, column.page(pages.first + number), mine, file, limits, False)
             for number, mine in _page_rows(pages.row_starts, rows)
         ]
     )
-    return Pieces(len(rows), tuple(blocks))
+    return Pieces(len(rows), tuple(_alone(page, chain, limits) for page in found))
 
 
 def _page_rows(edges: Int64, selection: RowSelection, factor: int = 1) -> list[tuple[int, RowSelection]]:
@@ -196,8 +291,10 @@ def _read_page(
     file: SourceFile,
     limits: Limits,
     only_nulls: bool,
-) -> Read[Block]:
+) -> Read[_Found]:
     try:
+        if isinstance(page.spec, MiniBlock) and not only_nulls and not has_no_values(chain[-1]):
+            return _Undecoded(page.number, (yield from miniblock.choose(page.spec, page, rows, file, limits)))
         if only_nulls and not says_null_by_value(page):
             chain = (*chain[:-1], without_values(chain[-1]))
         reader = _READERS.get(type(page.spec))

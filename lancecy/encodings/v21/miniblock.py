@@ -17,18 +17,21 @@ file sheet 2.1, sections 3.1 to 3.3, 3.7 and 5.3.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings.blocks.null_only import has_no_values
+from lancecy.encodings.blocks.select import concatenated, split
 from lancecy.encodings.codecs.dictionaries import look_up
 from lancecy.encodings.codecs.values import decode, decode_block, decode_levels
 from lancecy.encodings.model.block import Block, FixedList, FixedWidth, Structured, VariableWidth
 from lancecy.encodings.model.chunks import Buffers, Chunks, runs_within, starts_of, whole_runs
-from lancecy.encodings.model.layouts import MiniBlock, all_visible_max, max_repetition
+from lancecy.encodings.model.layouts import Layer, MiniBlock, all_visible_max, max_repetition
 from lancecy.encodings.model.pages import Page
 from lancecy.encodings.v21.chunk_tables import (
     ChunkSelection,
@@ -37,20 +40,33 @@ from lancecy.encodings.v21.chunk_tables import (
     select_chunks,
     word_bytes,
 )
-from lancecy.encodings.v21.programs import Program, Wanted, find
+from lancecy.encodings.v21.programs import ListLevels, Program, ProgramPart, Wanted, find, run_programs
 from lancecy.encodings.v21.repdef import LeafPage
 from lancecy.errors import FormatError
 from lancecy.limits import Limits
 from lancecy.rows import PageRuns, RowSelection
 from lancecy.schema import Field
 from lancecy.store.base import Memory
-from lancecy.store.reads import Ranges, Read, SourceFile, value_read
+from lancecy.store.reads import Ranges, Read, SourceFile
 
-__all__ = ["ChunkHeaders", "dictionary_of", "flat_levels", "headers", "read"]
+__all__ = [
+    "ChunkHeaders",
+    "ChunkRows",
+    "can_join",
+    "choose",
+    "decoded",
+    "decoded_together",
+    "dictionary_of",
+    "flat_levels",
+    "headers",
+    "read",
+]
 
 Int64 = NDArray[np.int64]
 Levels = NDArray[np.uint16]
 
+_SHARED_DICTIONARY = 64 << 10
+"""Most stored bytes of a dictionary that is looked for among those of other pages."""
 _SMALL_PAGE = 64 << 10
 """Pages of at most this many bytes are fetched whole: a second round costs more."""
 
@@ -88,20 +104,52 @@ def read(
         More than ``limits`` allow.
     """
     if has_no_values(chain[-1]) and spec.definition is None and max_repetition(spec.layers) == 0:
-        return value_read(LeafPage(spec.layers, None, None, Structured(len(rows), {}), len(rows)))
-    if rows.is_all:
-        return _read_whole(spec, page, chain, rows, file, limits)
-    return _read_part(spec, page, chain, rows, file, limits)
+        return LeafPage(spec.layers, None, None, Structured(len(rows), {}), len(rows))
+    chosen = yield from choose(spec, page, rows, file, limits)
+    return decoded(chosen, chain, limits)
 
 
-def _read_whole(
-    spec: MiniBlock,
-    page: Page,
-    chain: tuple[Field, ...],
-    rows: RowSelection,
-    file: SourceFile,
-    limits: Limits,
-) -> Read[LeafPage]:
+@dataclass(frozen=True, slots=True, eq=False)
+class ChunkRows:
+    """Rows of a page, found and fetched, but not decoded yet.
+
+    Attributes
+    ----------
+    spec : MiniBlock
+    program : Program or None
+        Of the page.
+    memory : (nbytes,) uint8
+    wanted : Wanted
+        With positions in ``memory``; of a page of lists, all values of the chunks that the rows need.
+    items : Block or None
+        The page's dictionary.
+    lists : ChunkSelection or None
+        The rows, for a page of lists.
+    """
+
+    spec: MiniBlock
+    program: Program | None
+    memory: Memory
+    wanted: Wanted
+    items: Block | None
+    lists: ChunkSelection | None
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the page, which a list makes one of however many values it has."""
+        return self.wanted.num_rows if self.lists is None else self.lists.num_rows
+
+
+def choose(
+    spec: MiniBlock, page: Page, rows: RowSelection, file: SourceFile, limits: Limits
+) -> Read[ChunkRows]:
+    """Find and fetch the chunks of rows; parameters, rounds and errors as for :func:`read`."""
+    return _whole(spec, page, rows, file, limits) if rows.is_all else _part(spec, page, rows, file, limits)
+
+
+def _whole(
+    spec: MiniBlock, page: Page, rows: RowSelection, file: SourceFile, limits: Limits
+) -> Read[ChunkRows]:
     (span,) = yield [Ranges(file, page.positions, page.sizes)]
     at, sizes = span.positions.tolist(), page.sizes.tolist()
     table = _known_table(page)
@@ -110,14 +158,11 @@ def _read_whole(
         # Without its index a page of lists is read only as a whole.
         if page.memory is not None and table.ends is None:
             page.memory.keep(page.number, "chunks", table, table.nbytes)
-    chunks = table.chunks(None)
-    chunks[0] += at[1]
     items = None
     if spec.dictionary is not None:
         items = dictionary_of(spec, page, span.memory[at[2] : at[2] + sizes[2]], limits)
-    if max_repetition(spec.layers):
-        return _lists(spec, None, span.memory, chunks, ChunkSelection(None, len(rows)), items, chain, limits)
-    return _flat(spec, table.program, span.memory, Wanted.whole(chunks), items, chain, limits)
+    lists = ChunkSelection(None, len(rows)) if max_repetition(spec.layers) else None
+    return ChunkRows(spec, table.program, span.memory, table.whole(at[1]), items, lists)
 
 
 def _known_table(page: Page) -> ChunkTable | None:
@@ -125,44 +170,41 @@ def _known_table(page: Page) -> ChunkTable | None:
     return found
 
 
-def _read_part(
-    spec: MiniBlock,
-    page: Page,
-    chain: tuple[Field, ...],
-    rows: RowSelection,
-    file: SourceFile,
-    limits: Limits,
-) -> Read[LeafPage]:
+def _part(
+    spec: MiniBlock, page: Page, rows: RowSelection, file: SourceFile, limits: Limits
+) -> Read[ChunkRows]:
     table = _known_table(page)
     items = None if spec.dictionary is None else _cached_dictionary(page)
-    span, at_once = None, False
-    if table is None or (items is None and spec.dictionary is not None):
+    span, at_once = None, file.store.traits.is_mapped
+    if at_once or table is None or (items is None and spec.dictionary is not None):
         sizes = page.sizes.tolist()
-        at_once = sum(sizes) <= _SMALL_PAGE or _is_dense(rows, sizes[1], file)
-        which = np.arange(page.sizes.size)
-        if not at_once:
-            which = which[which != 1]
-        (span,) = yield [Ranges(file, page.positions[which], page.sizes[which])]
-        at = dict(zip(which.tolist(), span.positions.tolist(), strict=True))
-        parts = {number: span.memory[start : start + sizes[number]] for number, start in at.items()}
-        table = chunk_table(parts[0], spec, page, sizes[1], parts[len(sizes) - 1] if spec.has_index else None)
-        if page.memory is not None:
-            page.memory.keep(page.number, "chunks", table, table.nbytes)
-        items = None if spec.dictionary is None else dictionary_of(spec, page, parts[2], limits)
-    if table.ends is not None:
-        groups = select_chunks(rows, table)
-        chunks = table.chunks(groups.chunks)
-    else:
+        at_once = at_once or sum(sizes) <= _SMALL_PAGE or _is_dense(rows, sizes[1], file)
+        which = range(len(sizes)) if at_once else [n for n in range(len(sizes)) if n != 1]
+        wanted_parts = (page.positions, page.sizes) if at_once else (page.positions[which], page.sizes[which])
+        (span,) = yield [Ranges(file, *wanted_parts)]
+        at = dict(zip(which, span.positions.tolist(), strict=True))
+        if table is None:
+            words, index = span.memory[at[0] : at[0] + sizes[0]], None
+            if spec.has_index:
+                index = span.memory[at[len(sizes) - 1] : at[len(sizes) - 1] + sizes[-1]]
+            table = chunk_table(words, spec, page, sizes[1], index)
+            if page.memory is not None:
+                page.memory.keep(page.number, "chunks", table, table.nbytes)
+        if items is None and spec.dictionary is not None:
+            items = dictionary_of(spec, page, span.memory[at[2] : at[2] + sizes[2]], limits)
+    lists = None
+    if table.ends is None:
         wanted = find(table.starts, table.offsets, rows)
-        chunks = wanted.chunks[:, : wanted.num_chunks]
+    else:
+        lists = select_chunks(rows, table)
+        wanted = Wanted.whole(table.chunks(lists.chunks))
+    chunks = wanted.chunks[:, : wanted.num_chunks]
     if span is not None and at_once:
         chunks[0] += int(span.positions[1])
     else:
         (span,) = yield [Ranges(file, chunks[0] + page.positions[1], chunks[1])]
         chunks[0] = span.positions
-    if table.ends is not None:
-        return _lists(spec, table.program, span.memory, chunks, groups, items, chain, limits)
-    return _flat(spec, table.program, span.memory, wanted, items, chain, limits)
+    return ChunkRows(spec, table.program, span.memory, wanted, items, lists)
 
 
 def _is_dense(rows: RowSelection, nbytes: int, file: SourceFile) -> bool:
@@ -194,8 +236,15 @@ def dictionary_of(spec: MiniBlock, page: Page, memory: Memory, limits: Limits) -
         return items
     if page.memory is None:
         return decode_block(spec.dictionary, memory, spec.num_dictionary_items, limits)
-    # A copy, so that the cache does not keep a memory map or a whole merged request alive.
-    items = decode_block(spec.dictionary, memory.copy(), spec.num_dictionary_items, limits)
+    # Files often have the same dictionary: columns that share it are decoded together.
+    stored = memory.tobytes() if memory.size <= _SHARED_DICTIONARY else None
+    key = ("dictionary", spec.dictionary, spec.num_dictionary_items, stored, limits)
+    items = None if stored is None else page.memory.cache.find(key)
+    if items is None:
+        # A copy, so that the cache does not keep a memory map or a whole merged request alive.
+        items = decode_block(spec.dictionary, memory.copy(), spec.num_dictionary_items, limits)
+        if stored is not None:
+            page.memory.cache.keep(key, items, 500 + len(stored) + _nbytes(items))
     page.memory.keep(page.number, "items", items, 500 + _nbytes(items))
     return items
 
@@ -263,84 +312,120 @@ def headers(spec: MiniBlock, memory: Memory, positions: Int64, lengths: Int64) -
     return ChunkHeaders(memory, found)
 
 
-def _flat(
-    spec: MiniBlock,
-    program: Program | None,
-    memory: Memory,
-    wanted: Wanted,
-    items: Block | None,
-    chain: tuple[Field, ...],
-    limits: Limits,
-) -> LeafPage:
-    """Rows of a page without lists."""
-    definition, values = _flat_values(spec, program, memory, wanted, has_no_values(chain[-1]), limits)
-    validity = None
-    if items is not None and not has_no_values(chain[-1]):
-        values, validity = look_up(values, items, chain[-1], spec.layers, definition, limits)
-    return LeafPage(spec.layers, None, definition, values, wanted.num_rows, validity)
-
-
-def _flat_values(
-    spec: MiniBlock,
-    program: Program | None,
-    memory: Memory,
-    wanted: Wanted,
-    only_levels: bool,
-    limits: Limits,
-) -> tuple[Levels | None, Block]:
-    if program is not None and not only_levels:
+def decoded(rows: ChunkRows, chain: tuple[Field, ...], limits: Limits) -> LeafPage:
+    """Decode rows of one page; errors as for :func:`read`."""
+    if rows.program is not None and not has_no_values(chain[-1]):
         try:
-            return program.run(memory, wanted, limits)
+            return decoded_together([rows], chain[-1], limits)
         except FormatError:
             pass  # Read codec by codec, so that the error says what is wrong.
+    spec, wanted = rows.spec, rows.wanted
     positions, lengths, counts = wanted.chunks[:, : wanted.num_chunks]
-    heads, runs = headers(spec, memory, positions, lengths), wanted.page_runs
-    definition = flat_levels(spec, heads, counts, runs, limits)
-    if only_levels:
-        return definition, Structured(wanted.num_rows, {})
-    return definition, decode(spec.values, Chunks(heads.values, counts, runs), limits)
+    heads, runs, rep = headers(spec, rows.memory, positions, lengths), wanted.page_runs, None
+    if rows.lists is None:
+        definition = flat_levels(spec, heads, counts, runs, limits)
+    else:
+        rep, definition, runs = _list_levels(spec, heads, counts, rows.lists, limits)
+    if has_no_values(chain[-1]):
+        return LeafPage(spec.layers, rep, definition, Structured(runs.num_rows, {}), rows.num_rows)
+    values, validity = decode(spec.values, Chunks(heads.values, counts, runs), limits), None
+    if rows.items is not None:
+        values, validity = look_up(values, rows.items, chain[-1], spec.layers, definition, limits)
+    return LeafPage(spec.layers, rep, definition, values, rows.num_rows, validity)
 
 
-def _lists(
-    spec: MiniBlock,
-    program: Program | None,
-    memory: Memory,
-    chunks: Int64,
-    wanted: ChunkSelection,
-    items: Block | None,
-    chain: tuple[Field, ...],
-    limits: Limits,
-) -> LeafPage:
-    """Rows of a page of lists; ``chunks`` are (3, num_chunks), with positions in ``memory``."""
-    only_levels = has_no_values(chain[-1])
-    rep, definition, values = _list_values(spec, program, memory, chunks, wanted, only_levels, limits)
-    validity = None
-    if items is not None and not only_levels:
-        values, validity = look_up(values, items, chain[-1], spec.layers, definition, limits)
-    return LeafPage(spec.layers, rep, definition, values, wanted.num_rows, validity)
+def can_join(one: ChunkRows, other: ChunkRows, field: Field) -> bool:
+    """Whether rows of two pages can be decoded together: with programs of one form.
+
+    Codes of an Arrow dictionary need the same dictionary.
+    """
+    if one.program is None or other.program is None or one.program.form != other.program.form:
+        return False
+    return one.items is other.items or not field.logical_type.startswith("dict:")
 
 
-def _list_values(
-    spec: MiniBlock,
-    program: Program | None,
-    memory: Memory,
-    chunks: Int64,
-    wanted: ChunkSelection,
-    only_levels: bool,
-    limits: Limits,
-) -> tuple[Levels, Levels | None, Block]:
-    positions, lengths, counts = chunks
-    heads = headers(spec, memory, positions, lengths)
-    if program is not None and wanted.groups is not None and wanted.ranges is not None and not only_levels:
-        try:
-            found = program.lists(memory, heads.found, chunks, wanted.groups, wanted.ranges, limits)
-            return found.rep, found.definition, program.run(memory, found.wanted, limits)[1]
-        except FormatError:
-            pass  # Read codec by codec, so that the error says what is wrong.
-    rep, definition, runs = _list_levels(spec, heads, counts, wanted, limits)
-    if only_levels:
-        return rep, definition, Structured(runs.num_rows, {})
-    return rep, definition, decode(spec.values, Chunks(heads.values, counts, runs), limits)
+def decoded_together(several: Sequence[ChunkRows], field: Field, limits: Limits) -> LeafPage:
+    """Decode rows of pages of which each can be joined with the first (:func:`can_join`).
+
+    Parameters
+    ----------
+    several : sequence of ChunkRows
+        At least one, with a program.
+    field : Field
+        The leaf, which has values.
+    limits : Limits
+
+    Raises
+    ------
+    FormatError, LimitError
+        A page is damaged, or the pages together exceed ``limits``; the message names no page.
+    """
+    first, num_rows = several[0], sum(rows.num_rows for rows in several)
+    layers, rep, definition = first.spec.layers, None, None
+    wanted = [rows.wanted for rows in several]
+    if first.lists is not None:
+        rep, definition, wanted = _levels_together(several, limits)
+    parts = [
+        ProgramPart(rows.program, rows.memory, w)
+        for rows, w in zip(several, wanted, strict=True)
+        if rows.program is not None
+    ]
+    levels, values = run_programs(parts, limits)
+    if first.lists is None:
+        definition = levels
+    if first.items is None:
+        return LeafPage(layers, rep, definition, values, num_rows)
+    if all(rows.items is first.items for rows in several):
+        block, validity = look_up(values, first.items, field, layers, definition, limits)
+        return LeafPage(layers, rep, definition, block, num_rows, validity)
+    sizes = [w.num_rows for w in wanted]
+    places = _slots(definition, layers, sizes)
+    blocks = [
+        look_up(codes, rows.items, field, layers, mine, limits)[0]
+        for rows, codes, mine in zip(several, split(values, sizes), places, strict=True)
+        if rows.items is not None
+    ]
+    return LeafPage(layers, rep, definition, concatenated(blocks), num_rows)
+
+
+def _slots(
+    definition: Levels | None, layers: tuple[Layer, ...], sizes: Sequence[int]
+) -> Sequence[Levels | None]:
+    """The levels of the slots of each page; ``sizes`` are their numbers of slots."""
+    if definition is None:
+        return [None] * len(sizes)
+    if max_repetition(layers):
+        definition = definition[definition <= all_visible_max(layers)]
+    edges = [0, *accumulate(sizes)]
+    return [definition[a:b] for a, b in pairwise(edges)]
+
+
+def _levels_together(
+    several: Sequence[ChunkRows], limits: Limits
+) -> tuple[Levels, Levels | None, list[Wanted]]:
+    """Levels of rows of lists, and the values of each page."""
+    found = [_list_rows(rows, limits) for rows in several]
+    if len(found) == 1:
+        rep, definition = found[0].rep, found[0].definition
+    else:
+        rep = np.concatenate([one.rep for one in found])
+        levels = [one.definition for one in found if one.definition is not None]
+        definition = np.concatenate(levels) if levels else None
+    if definition is not None and not definition.any():
+        # Nothing is null or empty, but lancecy writes structs around lists as nullable.
+        definition = None
+    return rep, definition, [one.wanted for one in found]
+
+
+def _list_rows(rows: ChunkRows, limits: Limits) -> ListLevels:
+    if rows.program is None or rows.lists is None:
+        raise TypeError("rows of lists without a program")
+    chunks = rows.wanted.chunks
+    heads = headers(rows.spec, rows.memory, chunks[0], chunks[1])
+    groups, ranges = rows.lists.groups, rows.lists.ranges
+    if groups is None or ranges is None:
+        groups, ranges = np.array([0, chunks.shape[1]]), np.array([[0], [0], [rows.num_rows]])
+    return rows.program.lists(rows.memory, heads.found, chunks, groups, ranges, limits)
 
 
 def flat_levels(

@@ -7,7 +7,9 @@ codec (``codecs.values``). Source: file sheet 2.1, sections 3.1 to 3.5.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +23,11 @@ from lancecy.encodings.model.block import Block, FixedWidth, VariableWidth
 from lancecy.encodings.model.layouts import MiniBlock, all_visible_max, max_repetition
 from lancecy.encodings.model.spec import InlinePacked, PackedBlocks, Plain, Spec, SymbolCoded, Variable
 from lancecy.errors import TruncatedError
-from lancecy.limits import Limits
+from lancecy.limits import Limits, check_offsets
 from lancecy.rows import PageRuns, RowSelection
 from lancecy.store.base import Memory
 
-__all__ = ["Program", "Wanted", "find", "program_of"]
+__all__ = ["ListLevels", "Program", "ProgramPart", "Wanted", "find", "program_of", "run_programs"]
 
 Int64 = NDArray[np.int64]
 Levels = NDArray[np.uint16]
@@ -96,8 +98,9 @@ class ListLevels:
 
     Attributes
     ----------
-    rep, definition : (num_levels,) uint16
-        ``definition`` is None if nothing is null or empty.
+    rep : (num_levels,) uint16
+    definition : (num_levels,) uint16 or None
+        None: the page has none.
     wanted : Wanted
     """
 
@@ -123,6 +126,8 @@ class Program:
         With which strings are coded.
     levels : (10,) int64 or None
         As ``kernels.read_lists`` wants them, for a page of lists.
+    form : hashable
+        Equal for pages that can be decoded together.
     """
 
     numbers: Int64
@@ -131,6 +136,7 @@ class Program:
     bits: int
     symbols: fsst.Symbols | None
     levels: Int64 | None = None
+    form: Hashable = None
 
     def lists(
         self, memory: Memory, found: Int64, chunks: Int64, groups: Int64, ranges: Int64, limits: Limits
@@ -162,38 +168,17 @@ class Program:
         size, num_runs = kernels.read_lists(
             memory, found, counts, groups, ranges, self.levels, rep, definition, runs
         )
-        if definition is not None:
-            # Nothing may be null or empty: lancecy writes structs around lists as nullable.
-            definition = definition[:size] if definition[:size].any() else None
         wanted = Wanted(chunks, counts.size, runs, num_runs, int(runs[2, :num_runs].sum()))
-        return ListLevels(rep[:size], definition, wanted)
+        return ListLevels(rep[:size], None if definition is None else definition[:size], wanted)
 
-    def run(self, memory: Memory, wanted: Wanted, limits: Limits) -> tuple[Levels | None, Block]:
-        """Definition levels, if there are any, and values of the wanted rows.
-
-        Parameters
-        ----------
-        memory : (nbytes,) uint8
-        wanted : Wanted
-            With positions in ``memory``.
-        limits : Limits
+    def stored_bytes(self, wanted: Wanted) -> int:
+        """The bytes of the chunks, or 0 if they do not matter.
 
         Raises
         ------
-        FormatError, LimitError
-            Chunks are damaged, or the values take more than ``limits`` allow.
+        TruncatedError
+            The chunks cannot hold so many values.
         """
-        stored = self._check_room(wanted)
-        levels = np.empty(wanted.num_rows, np.uint16) if self.has_levels else None
-        tables = (wanted.chunks, wanted.num_chunks, wanted.runs, wanted.num_runs, self.numbers)
-        if self.kind == _TEXT:
-            return levels, self._text(memory, wanted, tables, levels, stored)
-        buffer, out = room(wanted.num_rows, self.bits, limits)
-        kernels.read_chunks(memory, *tables, levels, out, None)
-        return levels, FixedWidth(wanted.num_rows, self.bits, buffer)
-
-    def _check_room(self, wanted: Wanted) -> int:
-        """The stored bytes of the chunks, or 0 if they do not matter; refuse more values than chunks can hold."""
         if self.kind == _BLOCKS:
             return 0
         if self.kind == _INLINE:
@@ -205,23 +190,90 @@ class Program:
             raise TruncatedError(f"{wanted.num_chunks} chunks cannot hold {wanted.num_rows} values")
         return stored
 
-    def _text(
-        self,
-        memory: Memory,
-        wanted: Wanted,
-        tables: tuple[Int64, int, Int64, int, Int64],
-        levels: Levels | None,
-        stored: int,
-    ) -> Block:
-        width = self.bits >> 3
-        _, out = allocate((wanted.num_rows + 1) * width)
-        spans = np.empty((2, wanted.num_runs), np.int64)
-        kernels.read_chunks(memory, *tables, levels, out, spans)
-        offsets = out.view(f"<i{width}")
-        if self.symbols is not None:
-            check_overlap(stored, spans[1])
-            return fsst.decode_spans(self.symbols, offsets, memory, *spans)
-        return VariableWidth(wanted.num_rows, width, offsets, bytes_of(memory, stored, *spans))
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProgramPart:
+    """A program, and the values it is to decode.
+
+    Attributes
+    ----------
+    program : Program
+    memory : (nbytes,) uint8
+    wanted : Wanted
+        With positions in ``memory``.
+    """
+
+    program: Program
+    memory: Memory
+    wanted: Wanted
+
+    def read(self, levels: Levels | None, out: NDArray[np.uint8], spans: Int64 | None) -> None:
+        """Decode into arrays, as ``kernels.read_chunks`` wants them."""
+        w = self.wanted
+        tables = (w.chunks, w.num_chunks, w.runs, w.num_runs, self.program.numbers)
+        kernels.read_chunks(self.memory, *tables, levels, out, spans)
+
+
+def run_programs(parts: Sequence[ProgramPart], limits: Limits) -> tuple[Levels | None, Block]:
+    """Definition levels, if there are any, and values of the wanted rows of several pages.
+
+    Parameters
+    ----------
+    parts : sequence of ProgramPart
+        At least one; their programs are of one form.
+    limits : Limits
+
+    Raises
+    ------
+    FormatError, LimitError
+        Chunks are damaged, or the values take more than ``limits`` allow.
+    """
+    first = parts[0].program
+    stored = [part.program.stored_bytes(part.wanted) for part in parts]
+    edges = [0, *accumulate(part.wanted.num_rows for part in parts)]
+    levels = np.empty(edges[-1], np.uint16) if first.has_levels else None
+    slices = [None if levels is None else levels[a:b] for a, b in pairwise(edges)]
+    if first.kind == _TEXT:
+        return levels, _texts(parts, stored, edges, slices)
+    width = first.bits >> 3
+    buffer, out = room(edges[-1], first.bits, limits)
+    for part, mine, (a, b) in zip(parts, slices, pairwise(edges), strict=True):
+        part.read(mine, out[a * width : b * width], None)
+    return levels, FixedWidth(edges[-1], first.bits, buffer)
+
+
+def _texts(
+    parts: Sequence[ProgramPart], stored: Sequence[int], edges: Sequence[int], levels: Sequence[Levels | None]
+) -> Block:
+    bits = parts[0].program.bits
+    _, out = allocate((edges[-1] + 1) * (bits >> 3))
+    offsets = out.view(f"<i{bits >> 3}")
+    spans, sizes = [], [0]
+    for part, mine, (a, b) in zip(parts, levels, pairwise(edges), strict=True):
+        spans.append(np.empty((2, part.wanted.num_runs), np.int64))
+        part.read(mine, out[a * (bits >> 3) : (b + 1) * (bits >> 3)], spans[-1])
+        before = sizes[-1]
+        sizes.append(before + int(offsets[b]))
+        if before:
+            if bits == 32:
+                check_offsets(sizes[-1], "bytes of strings")
+            offsets[a] = 0
+            offsets[a : b + 1] += offsets.dtype.type(before)
+    if len(parts) == 1 and parts[0].program.symbols is None:
+        return VariableWidth(edges[-1], bits >> 3, offsets, bytes_of(parts[0].memory, stored[0], *spans[0]))
+    for (_, lengths), most in zip(spans, stored, strict=True):
+        check_overlap(most, lengths)
+    coded = [
+        fsst.SymbolPart(part.program.symbols, slice(a, b), part.memory, where[0], where[1])
+        for part, where, (a, b) in zip(parts, spans, pairwise(edges), strict=True)
+        if part.program.symbols is not None
+    ]
+    if coded:
+        return fsst.decode_parts(coded, offsets)
+    values = np.empty(sizes[-1], np.uint8)
+    for part, where, (a, b) in zip(parts, spans, pairwise(sizes), strict=True):
+        kernels.copy_spans(part.memory, where[0], where[1], values[a:b])
+    return VariableWidth(edges[-1], bits >> 3, offsets, values)
 
 
 def program_of(spec: MiniBlock) -> Program | None:
@@ -245,7 +297,9 @@ def program_of(spec: MiniBlock) -> Program | None:
     shape = (4 if spec.is_large else 2, depth > 0, definition[0] > 0, spec.num_buffers)
     mine = (0, 0, 0, 0) if depth else definition
     numbers = np.array([*shape, getattr(values, "buffer", 0), *mine, *codec], np.int64)
-    return Program(numbers, mine[0] != 0, codec[0], codec[1], symbols, levels)
+    is_coded = definition[0] != 0
+    form = (spec.layers, is_coded, codec[0], codec[1], symbols is None, spec.dictionary is None)
+    return Program(numbers, mine[0] != 0, codec[0], codec[1], symbols, levels, form)
 
 
 def _codec(spec: Spec | None) -> tuple[int, int, int, int] | None:

@@ -338,7 +338,7 @@ class V0Reader:
 
     # -- values
 
-    def small_reads(self, fields: Sequence[Field], rows: RowSelection) -> None:
+    def field_reads(self, fields: Sequence[Field], rows: RowSelection) -> None:
         """None: every file of 0.1 is read alone."""
 
     def read(self, fields: Sequence[Field], selection: RowSelection) -> Read[dict[int, Block]]:

@@ -198,21 +198,21 @@ class V2Reader:
             blocks = [Reordered(order.size, block, order) for block in blocks]
         return {field.id: block for field, block in zip(fields, blocks, strict=True)}
 
-    def small_reads(self, fields: Sequence[Field], rows: RowSelection) -> list[FieldRead] | None:
+    def field_reads(self, fields: Sequence[Field], rows: RowSelection) -> list[FieldRead] | None:
         """Reads of fields that can be joined with those of other files.
 
         Returns
         -------
         list of FieldRead, or None
-            None: a field is too large or was never read, or the rows do not ascend.
+            None: a field was never read, or the rows do not ascend.
         """
-        reads = []
-        for field in fields:
-            known = self._prepared.get(field)
-            if known is None or known.batch_key is None:
-                return None
-            reads.append(self._field_read(field, known, rows))
-        return reads if len(rows) and _ascending(rows)[1] is None else None
+        known = [self._prepared.get(field) for field in fields]
+        if _ascending(rows)[1] is not None:
+            return None
+        reads = [
+            self._field_read(f, one, rows) for f, one in zip(fields, known, strict=True) if one is not None
+        ]
+        return reads if len(reads) == len(fields) else None
 
     def _field_read(self, field: Field, known: Prepared, rows: RowSelection) -> FieldRead:
         return FieldRead(field, known, self._after, self.source, rows, self._limits)

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as attribute
 
 from lancecy.encodings.batch import MOST_BYTES, SmallPage, batch_key, read_small
 from lancecy.encodings.blocks.null_only import null_only, null_stub
-from lancecy.encodings.model.block import Block, Leaves
+from lancecy.encodings.model.block import Block, Leaves, Pieces
 from lancecy.encodings.model.pages import Column
 from lancecy.encodings.v20.null_only import read_nulls
 from lancecy.encodings.v20.read import read_field
-from lancecy.encodings.v21.leaf import read_leaf
+from lancecy.encodings.v20.several_files import JoinedColumns, joined_columns, read_joined
+from lancecy.encodings.v21.leaf import LeafRows, read_leaf, read_leaves
 from lancecy.errors import LanceError
 from lancecy.file.v2.fields import Leaf
 from lancecy.file.v2.meta import SpecCache
@@ -25,8 +27,12 @@ from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.store.reads import Read, SourceFile, gather, named
 
-__all__ = ["FieldRead", "Prepared", "read_fields"]
+__all__ = ["FieldRead", "Prepared", "read_fields", "read_in_turn"]
 
+_KEPT = 4
+"""Joined columns that are kept with those of a file."""
+_MOST_COPIED = 256 << 10
+"""Most bytes of a column of a 2.0 file, on average, that are copied together with others before they are decoded."""
 _FEW = 4
 """Fewest columns of one batch key that are read together."""
 
@@ -47,6 +53,10 @@ class Prepared:
         For the first column: from the top-level field to the field of its values.
     batch_key : object or None
         Equal for fields that can be read together; None: the field is read alone.
+    form : object or None
+        Equal for fields of files of 2.1 and later that have the same leaves.
+    joined : dict
+        The columns of 2.0 files that were last read together, by the ids of their ``Prepared``.
     """
 
     field: Field
@@ -54,6 +64,10 @@ class Prepared:
     leaves: tuple[Leaf, ...]
     chain: tuple[Field, ...]
     batch_key: object | None = None
+    form: object | None = None
+    joined: dict[tuple[int, ...], tuple[object, JoinedColumns | None]] = attribute(
+        default_factory=dict, repr=False
+    )
 
     @classmethod
     def of(
@@ -64,7 +78,8 @@ class Prepared:
         token = None
         if len(leaves) < 2 and len(columns) == 1:
             token = specs.token(batch_key(chain, columns[chain[-1].id]))
-        return cls(field, columns, leaves, chain, token)
+        form = specs.token(("leaves", *(leaf.chain for leaf in leaves))) if leaves else None
+        return cls(field, columns, leaves, chain, token, form)
 
     def primary(self) -> Column | None:
         """A column with one value per row: that of the first leaf, lists included in 2.0."""
@@ -104,6 +119,12 @@ class FieldRead:
     source: SourceFile
     rows: RowSelection
     limits: Limits
+
+    @property
+    def nbytes(self) -> float:
+        """Stored bytes of the rows, estimated."""
+        stored = sum(int(column.sizes.sum()) for column in self.known.columns.values())
+        return stored * len(self.rows) / max(1, self.rows.num_rows)
 
     def alone(self) -> Read[Block]:
         """Read the field by itself."""
@@ -156,6 +177,67 @@ class FieldRead:
         return named(read, "leaf " + repr(".".join(node.name for node in leaf.chain)))
 
 
+def read_in_turn(fields: Sequence[FieldRead]) -> Read[Block]:
+    """Decode rows of one field of several files, one file after the other.
+
+    Parameters
+    ----------
+    fields : sequence of FieldRead
+        At least one.
+
+    Raises
+    ------
+    FormatError, LimitError, UnsupportedError
+        The message may name no file.
+    """
+    first = fields[0]
+    if len(fields) == 1:
+        return (yield from first.alone())
+    num_rows = sum(len(f.rows) for f in fields)
+    if first.known.form is None or any(f.known.form is not first.known.form for f in fields):
+        joined = _joined_columns(fields)
+        if joined is not None:
+            files, rows = [f.source for f in fields], [f.rows for f in fields]
+            try:
+                return (yield from read_joined(joined, files, rows, first.limits))
+            except LanceError:
+                # Not again; and one by one, so that an error names column and page.
+                first.known.joined.clear()
+                first.known.joined[_key(fields)] = [f.known for f in fields], None
+        return Pieces(num_rows, tuple((yield from read_fields(fields))))
+    blocks = yield from gather([_leaf_in_turn(fields, leaf) for leaf in first.known.leaves])
+    if len(blocks) == 1:
+        return blocks[0]
+    return Leaves(num_rows, tuple(zip((leaf.part for leaf in first.known.leaves), blocks, strict=True)))
+
+
+def _joined_columns(fields: Sequence[FieldRead]) -> JoinedColumns | None:
+    """The columns of 2.0 files with little to read, as one."""
+    if any(f.known.leaves or f.known.field is not fields[0].known.field for f in fields):
+        return None
+    if sum(f.nbytes for f in fields) > _MOST_COPIED * len(fields) * len(fields[0].known.columns):
+        return None
+    known = fields[0].known.joined
+    key = _key(fields)
+    if key not in known:
+        columns, files = [f.known.columns for f in fields], [f.source for f in fields]
+        if len(known) >= _KEPT:
+            known.clear()
+        # Their ids are those of other objects once these are gone.
+        known[key] = [f.known for f in fields], joined_columns(fields[0].known.field, columns, files)
+    return known[key][1]
+
+
+def _key(fields: Sequence[FieldRead]) -> tuple[int, ...]:
+    return tuple(id(f.known) for f in fields)
+
+
+def _leaf_in_turn(fields: Sequence[FieldRead], leaf: Leaf) -> Read[Block]:
+    number = leaf.chain[-1].id
+    several = [LeafRows(f.known.columns[number], f.source, f.rows) for f in fields]
+    return read_leaves(leaf.chain, several, fields[0].limits)
+
+
 def read_fields(fields: Sequence[FieldRead]) -> Read[list[Block]]:
     """Decode fields of one file or of several.
 
@@ -202,9 +284,9 @@ def _read_alone(field: FieldRead) -> Read[list[Block]]:
 def _groups(fields: Sequence[FieldRead]) -> Iterator[list[int]]:
     """Group fields to be read together, by number; at most ``MOST_BYTES`` in a group."""
     batches: dict[int, list[int]] = {}
-    for index, field in enumerate(fields):
-        if field.known.batch_key is not None:
-            batches.setdefault(id(field.known.batch_key), []).append(index)
+    for index, one in enumerate(fields):
+        if one.known.batch_key is not None:
+            batches.setdefault(id(one.known.batch_key), []).append(index)
     for indices in batches.values():
         if len(indices) < _FEW:
             continue
