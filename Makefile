@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests start hundreds of processes that import this package; bytecode files save compiling it each time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo test check format protos bench screenshots compare chart compare-spark compare-types compare-write compare-sizes compare-changes compare-refs compare-namespaces compare-remote compare-buckets docs asan fuzz model writers old-releases hunt-nested hunt-filters hunt-indices hunt-dask hunt-spark wheel clean distclean
+.PHONY: help setup demo test check format protos bench screenshots compare chart compare-spark compare-types compare-write compare-sizes compare-changes compare-refs compare-namespaces compare-remote compare-buckets docs asan fuzz model writers names old-releases old-namespaces hunt-nested hunt-filters hunt-indices hunt-dask hunt-spark wheel clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -39,10 +39,12 @@ help:
 	@echo "make compare-buckets  measures reads and writes of a table on one and on three S3 servers with capped bandwidth"
 	@echo "make model    tests many random histories of tables that lancecy and pylance change in turn"
 	@echo "make writers  ten minutes of processes that append, upsert, delete and compact one table at once"
+	@echo "make names    ten minutes of processes of lancecy and pylance that create, rename and drop the same names"
 	@echo "make hunt-nested, hunt-filters, hunt-indices, hunt-dask, hunt-spark  generated tests, many of each: nested tables"
 	@echo "              exchanged with pylance, filters against exact arithmetic, indices against plain scans, Dask and Spark"
 	@echo "              queries against pandas and Spark"
 	@echo "make old-releases  tests that pylance 0.20.0, 0.39.0 and 4.0.2 read what lancecy writes"
+	@echo "make old-namespaces  tests that namespaces of pylance 1.0.0 and 4.0.2 share catalogs with lancecy's"
 	@echo "make bench    runs the asv benchmarks of every layer"
 	@echo "make asan     runs the tests of kernels, files and hostile bytes under gcc's sanitizers"
 	@echo "make fuzz     fuzzes every decoder and parser with libFuzzer and the address sanitizer"
@@ -107,6 +109,10 @@ writers: $(BUILT)
 	LANCECY_WRITERS_SECONDS=$${LANCECY_WRITERS_SECONDS:-600} \
 		$(PYTEST) -q -s -n 0 -o timeout=0 -o faulthandler_timeout=0 tests/changes/test_writers.py $(ARGS)
 
+names: $(BUILT)
+	LANCECY_NAMESPACE_SECONDS=$${LANCECY_NAMESPACE_SECONDS:-600} \
+		$(PYTEST) -q -s -n 0 -o timeout=0 -o faulthandler_timeout=0 tests/namespace/test_races.py -k overlapping $(ARGS)
+
 HUNT := $(PYTEST) -q -s -n 0 -o timeout=0 -o faulthandler_timeout=0
 
 # To repeat one table: ARGS="--seed SEED --first NUMBER" and LANCECY_NESTED_TABLES=1.
@@ -132,6 +138,9 @@ hunt-spark: $(BUILT)
 # Installs each release with pip below build/ on first use.
 old-releases: $(BUILT)
 	$(PY) -m tests.interop.old_releases build/old-releases $(ARGS)
+
+old-namespaces: $(BUILT)
+	$(PY) -m tests.interop.old_namespaces build/old-releases $(ARGS)
 
 # ---- measuring --------------------------------------------------------------------------------------
 

@@ -5,9 +5,11 @@
 ``Migration``               what a migration from V1 to V2 did (``migration``)
 ==========================  ================================================================
 
-* ``names``, ``entries``: names and ids; the rows of ``__manifest``. ``catalog``: the table, and the loop of its changes.
+* ``names``, ``entries``: names and ids; the rows of ``__manifest``. ``view``: one version of it. ``catalog``: its changes.
+  ``upkeep``: its fragments and indices.
 * ``folders``: directories of tables and their markers. ``properties``: the configuration.
 * ``base``: where an object is; ``namespaces``, ``tables``, ``creation``, ``removal``, ``migration``: the operations.
+* ``versions``, ``indexing``, ``contents``: versions, indices, rows and columns of tables.
 * ``pages``, ``schemas``, ``failures``: parts of answers; errors with codes.
 
 Importing this package registers the name "lancecy" for ``lance_namespace.connect``. The package ``lance-namespace`` is

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from lance_namespace import (
@@ -90,7 +91,12 @@ class NamespaceBase(LanceNamespace):
         self._root = TableLocation.of(self._properties.root, self._properties.storage_options, untrusted)
         self._directories = Directories(self._root, self._session)
         manifest = self._location_of(MANIFEST)
-        self._catalog = Catalog(manifest, self._session, self._properties.commit_retries)
+        self._catalog = Catalog(
+            manifest,
+            self._session,
+            self._properties.commit_retries,
+            check=partial(self._directories.check_inside, MANIFEST),
+        )
 
     def __repr__(self) -> str:
         return self.namespace_id()
@@ -135,6 +141,7 @@ class NamespaceBase(LanceNamespace):
         if entry is not None:
             if entry.kind != TABLE or entry.location is None:
                 return None
+            self._directories.check_inside(entry.location)
             return Found(names, entry.location, True, entry.properties)
         return self._shown(names, view)
 

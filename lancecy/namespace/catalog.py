@@ -45,7 +45,8 @@ from lancecy.write.progress import WriteProgress
 
 __all__ = ["Add", "Catalog", "Edit", "Remove", "Replace"]
 
-_FORMAT = "2.2"
+# pylance 14 writes 2.2, which its releases of 2025 cannot read.
+_FORMAT = "2.1"
 # The version of the first change: the one before it has no rows.
 _FIRST_CHANGED = 2
 _LONGEST_PAUSE = 0.5
@@ -105,9 +106,14 @@ class Catalog:
     session : Session
     commit_retries : int
         Maximum number of lost races of one change.
+    check : function
+        Called before the table is opened; raises an error if it is not to be.
     """
 
-    def __init__(self, location: TableLocation, session: Session, commit_retries: int) -> None:
+    def __init__(
+        self, location: TableLocation, session: Session, commit_retries: int, check: Callable[[], None]
+    ) -> None:
+        self._check = check
         self._location = location
         self._session = session
         self._retries = commit_retries
@@ -115,6 +121,7 @@ class Catalog:
 
     def view(self) -> View:
         """The rows of the newest version."""
+        self._check()
         held = self._held
         if held is not None and held.is_newest():
             return held.view

@@ -13,6 +13,7 @@ from lance_namespace import (
     AlterTableAlterColumnsResponse,
     AlterTableDropColumnsRequest,
     AlterTableDropColumnsResponse,
+    AnalyzeTableQueryPlanRequest,
     CountTableRowsRequest,
     CountTableRowsResponse,
     DeleteFromTableRequest,
@@ -22,11 +23,14 @@ from lance_namespace import (
     GetTableStatsResponse,
     InsertIntoTableRequest,
     InsertIntoTableResponse,
+    InvalidInputError,
     MergeInsertIntoTableRequest,
     MergeInsertIntoTableResponse,
     QueryTableRequest,
     QueryTableResponse,
     UnsupportedOperationError,
+    UpdateFieldMetadataRequest,
+    UpdateFieldMetadataResponse,
     UpdateTableRequest,
     UpdateTableResponse,
     UpdateTableSchemaMetadataRequest,
@@ -39,13 +43,13 @@ from lancecy.api.scanners import Scanner
 from lancecy.namespace.base import choice
 from lancecy.namespace.creation import rows_of_stream
 from lancecy.namespace.failures import with_codes
-from lancecy.namespace.schemas import counts
-from lancecy.namespace.versions import Versions
+from lancecy.namespace.indexing import Indexing
+from lancecy.namespace.schemas import arrow_type, counts
 
 __all__ = ["Contents"]
 
 
-class Contents(Versions):
+class Contents(Indexing):
     """The methods that read and change the rows and columns of a table.
 
     What does not exist, such as the table, raises the error that ``lance_namespace`` has for it.
@@ -122,14 +126,15 @@ class Contents(Versions):
 
     @with_codes
     def query_table(self, request: QueryTableRequest) -> QueryTableResponse:
-        """The rows that match a filter, as an Arrow IPC file.
+        """The rows that match a filter, or the k nearest to a vector, as an Arrow IPC file.
 
-        There is no vector search and no full-text search yet: the vector is an empty list.
+        An empty vector means no search. Searches compare every row; fields that steer an index are ignored. The filter is
+        applied to the k rows found unless ``prefilter`` is true. Of several vectors, each has k rows, by ``query_index``.
 
         Raises
         ------
         UnsupportedOperationError
-            A vector or a text is given.
+            A text to search for is given.
         """
         rows = self._query(self._dataset(request), request).to_table()
         sink = pa.BufferOutputStream()
@@ -139,33 +144,36 @@ class Contents(Versions):
 
     @with_codes
     def explain_table_query_plan(self, request: ExplainTableQueryPlanRequest) -> str:
-        """How a query would be answered, as text.
-
-        Raises
-        ------
-        UnsupportedOperationError
-            A vector or a text is given.
-        """
+        """How a query would be answered, as text."""
         ds = self._newest(request)
         return self._query(ds, request.query).explain_plan(bool(request.verbose))
 
+    @with_codes
+    def analyze_table_query_plan(self, request: AnalyzeTableQueryPlanRequest) -> str:
+        """Run a query; tell rows, bytes, requests and time of each step, as text."""
+        return self._query(self._dataset(request), request).analyze_plan()
+
     @staticmethod
-    def _query(ds: Dataset, request: QueryTableRequest) -> Scanner:
-        vector = request.vector
-        if vector.single_vector or vector.multi_vector or request.full_text_query is not None:
-            raise UnsupportedOperationError(
-                "lancecy has no vector search and no full-text search: give an empty vector, and a filter"
-            )
+    def _query(ds: Dataset, request: QueryTableRequest | AnalyzeTableQueryPlanRequest) -> Scanner:
+        if request.full_text_query is not None:
+            raise UnsupportedOperationError("lancecy has no full-text search: give a filter, or a vector")
         chosen = request.columns
         columns: Any = None
         if chosen is not None:
             columns = chosen.column_names if chosen.column_names is not None else chosen.column_aliases
+        options: dict[str, Any] = {"offset": request.offset, "with_row_id": bool(request.with_row_id)}
+        vector = request.vector.single_vector or request.vector.multi_vector
+        if not vector:
+            return ds.scanner(columns, request.filter, limit=request.k, **options)
+        nearest = {
+            "column": request.vector_column or _vector_column(ds),
+            "q": vector,
+            "k": request.k + (request.offset or 0),
+            "distance_range": (request.lower_bound, request.upper_bound),
+            **({} if request.distance_type is None else {"metric": request.distance_type}),
+        }
         return ds.scanner(
-            columns,
-            request.filter,
-            limit=request.k,
-            offset=request.offset,
-            with_row_id=bool(request.with_row_id),
+            columns, request.filter, nearest=nearest, prefilter=bool(request.prefilter), **options
         )
 
     # -- columns and figures ----------------------------------------------------------------------
@@ -191,20 +199,23 @@ class Contents(Versions):
     def alter_table_alter_columns(
         self, request: AlterTableAlterColumnsRequest
     ) -> AlterTableAlterColumnsResponse:
-        """Rename columns, or change whether they may be null.
+        """Rename columns, cast them, or change whether they may be null.
 
         Raises
         ------
         UnsupportedOperationError
-            A type is to change: use :meth:`lancecy.Dataset.alter_columns`.
+            A column is a virtual one.
+        InvalidInputError
+            A type is unknown, or values do not fit it.
         """
-        if any(one.data_type is not None for one in request.alterations):
-            raise UnsupportedOperationError("types are changed with lancecy.Dataset.alter_columns")
+        if any(one.virtual_column is not None for one in request.alterations):
+            raise UnsupportedOperationError("virtual columns do not exist")
         changes: list[Any] = [
             {
                 "path": one.path,
                 **({} if one.rename is None else {"name": one.rename}),
                 **({} if one.nullable is None else {"nullable": one.nullable}),
+                **({} if one.data_type is None else {"data_type": arrow_type(one.data_type)}),
             }
             for one in request.alterations
         ]
@@ -233,6 +244,31 @@ class Contents(Versions):
         return UpdateTableSchemaMetadataResponse(metadata=found)
 
     @with_codes
+    def update_field_metadata(self, request: UpdateFieldMetadataRequest) -> UpdateFieldMetadataResponse:
+        """Set keys of the metadata of columns; a null value removes its key.
+
+        Raises
+        ------
+        InvalidInputError
+            Some columns are to keep their other keys, and some are not.
+        """
+        if len({bool(one.replace) for one in request.updates}) > 1:
+            raise InvalidInputError("replace is the same for all columns of a request, which is one commit")
+        ds = self._newest(request)
+        values = {one.path: one.metadata for one in request.updates}
+        if values:
+            ds.update_field_metadata(values, replace=bool(request.updates[0].replace))
+        schema = ds.context.snapshot.schema
+        fields = {
+            path: {
+                key: value.decode(errors="replace")
+                for key, value in schema.path(schema.resolve(path))[-1].metadata.items()
+            }
+            for path in values
+        }
+        return UpdateFieldMetadataResponse(version=ds.version, fields=fields)
+
+    @with_codes
     def get_table_stats(self, request: GetTableStatsRequest) -> GetTableStatsResponse:
         """Bytes, rows and fragments of a table."""
         ds = self._newest(request)
@@ -248,6 +284,22 @@ class Contents(Versions):
                 lengths=_summary(rows),
             ),
         )
+
+
+def _vector_column(ds: Dataset) -> str:
+    """The one column of vectors of a table.
+
+    Raises
+    ------
+    InvalidInputError
+        There is none, or there are several.
+    """
+    found: list[str] = [field.name for field in ds.schema if pa.types.is_fixed_size_list(field.type)]
+    if len(found) != 1:
+        raise InvalidInputError(
+            f"the table has {len(found)} columns of vectors: give vector_column{', one of ' + ', '.join(found) if found else ''}"
+        )
+    return found[0]
 
 
 def _summary(rows: list[int]) -> FragmentSummary:

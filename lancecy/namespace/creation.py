@@ -28,7 +28,7 @@ from lance_namespace import (
 
 from lancecy.api.datasets import Dataset
 from lancecy.api.writers import write_dataset
-from lancecy.errors import CommitUnknownError, ExistsError, FormatError, printable
+from lancecy.errors import CommitUnknownError, ExistsError, FormatError, StoreError, printable
 from lancecy.namespace.base import Found, choice
 from lancecy.namespace.catalog import Add, Edit, Replace
 from lancecy.namespace.entries import MANIFEST, TABLE, Entry, checked_location
@@ -98,14 +98,22 @@ class Creations(Removals):
         """The directory and version of a table, after its rows are written and its row is there."""
         if found is not None:
             how = "overwrite" if mode == "Overwrite" else "create"
-            version = write(self._uri_of(found.directory), how).version
-            self._set_properties(names, found.directory, properties)
+            try:
+                version = write(self._uri_of(found.directory), how).version
+            except (StoreError, OSError) as error:
+                self._check_same(names, found, self._view(), error)
+                raise
+            self._set_properties(names, found, properties)
+            self._check_not_gone(names, found.directory)
             return found.directory, version
         directory = self._new_directory(names, view)
         try:
             version = write(self._uri_of(directory), "create").version
-        except ExistsError as error:
-            raise _exists(names) from error
+        except BaseException as error:
+            self._withdraw(directory)
+            if isinstance(error, ExistsError):
+                raise _exists(names) from error
+            raise
         self._registered(names, directory, properties)
         return directory, version
 
@@ -135,11 +143,13 @@ class Creations(Removals):
             raise _exists(names)
         directory = self._new_directory(names, view)
         if request.location is not None and not self._is_at(request.location, directory):
+            self._withdraw(directory)
             raise InvalidInputError(
                 f"the table will be at {printable(self._uri_of(directory))}: leave out the location, or register a table "
                 "that is elsewhere below the root"
             )
         if not self._directories.mark(directory, RESERVED):
+            self._withdraw(directory)
             raise _exists(names)
         properties = dict(request.properties or {})
         self._registered(names, directory, properties)
@@ -210,6 +220,7 @@ class Creations(Removals):
         given = request.new_namespace_id
         target = (*(names[:-1] if given is None else given), request.new_table_name)
         check_new_id(target)
+        self._settled(names)
         moved: list[str] = []
 
         def decide(view: View) -> Edit:
@@ -255,15 +266,33 @@ class Creations(Removals):
             raise _exists(names)
 
     def _new_directory(self, names: tuple[str, ...], view: View) -> str:
-        """A directory for a new table, which nothing is in."""
+        """A directory for a new table, which nothing is in; in V1's place, hidden until the table has a row.
+
+        Raises
+        ------
+        TableAlreadyExistsError
+            Another process creates the table at the same time.
+        """
         if not self._properties.manifest_enabled:
             return self._directory_of_v1(names[0])
         if len(names) == 1 and self._properties.dir_listing_enabled:
             directory = directory_of(names[0])
             # What a table had that was deregistered or renamed stays its own.
-            if not self._directories.contents(directory) and not view.tables_at(directory):
+            is_free = not self._directories.contents(directory) and not view.tables_at(directory)
+            if is_free and self._directories.claim(directory):
                 return directory
+            if is_free or self._directories.is_claimed(directory):
+                raise TableAlreadyExistsError(f"another process creates table {printable(names[0])!r} now")
         return hashed_directory(names)
+
+    def _withdraw(self, directory: str) -> None:
+        """Remove a new directory without a table; if another library made a table in it, show that."""
+        if not self._properties.manifest_enabled:
+            return
+        if self._directories.has_versions(directory):
+            self._show(directory)
+        else:
+            self._directories.remove(directory)
 
     def _directory_of_v1(self, name: str) -> str:
         directory = directory_of(name)
@@ -297,28 +326,42 @@ class Creations(Removals):
         except Exception:
             self._directories.remove(directory)
             raise
-        if len(names) == 1 and self._forget_if_gone(names, directory):
+        self._show(directory)
+        self._check_not_gone(names, directory)
+
+    def _check_not_gone(self, names: tuple[str, ...], directory: str) -> None:
+        """Refuse to go on if another process removed the directory of a table, whose row goes then."""
+        if self._forget_if_gone(names, directory):
             raise ConcurrentModificationError(
-                f"table {printable(names[0])!r} was dropped while it was created"
+                f"table {printable('.'.join(names))!r} was dropped while it was created"
             )
 
-    def _set_properties(self, names: tuple[str, ...], directory: str, properties: Mapping[str, str]) -> None:
+    def _set_properties(self, names: tuple[str, ...], found: Found, properties: Mapping[str, str]) -> None:
         """Give the table of a directory a row with these properties."""
         if not self._properties.manifest_enabled:
             return
-        entry = Entry(object_id(names), TABLE, directory, properties)
+        entry = Entry(object_id(names), TABLE, found.directory, properties)
 
         def decide(view: View) -> Edit | None:
             known = view.find(entry.object_id)
-            if known is None:
+            if known is None and not found.is_registered:
                 return Add([entry])
-            if known.kind != TABLE or known.location != directory:
-                raise ConcurrentModificationError(
-                    f"table {printable('.'.join(names))!r} was replaced by another one while its rows were written"
-                )
+            self._check_same(names, found, view)
             return None if known == entry else Replace(entry.object_id, entry)
 
         self._catalog.change(decide)
+
+    @staticmethod
+    def _check_same(
+        names: tuple[str, ...], found: Found, view: View, cause: BaseException | None = None
+    ) -> None:
+        """Refuse to go on if a table that had a row has none any more, or one of another directory."""
+        known = view.find(object_id(names))
+        is_gone = known is None and found.is_registered
+        if is_gone or (known is not None and known.location != found.directory):
+            raise ConcurrentModificationError(
+                f"table {printable('.'.join(names))!r} was dropped or replaced while its rows were written"
+            ) from cause
 
     def _vended(self) -> dict[str, str] | None:
         """The storage options for answers."""

@@ -5,9 +5,12 @@ Source: namespace document, "V1: Directory Listing"; the markers are those of py
 
 from __future__ import annotations
 
-from datetime import datetime
+import errno
+import os
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 
-from lancecy.errors import ExistsError, PathPolicyError
+from lancecy.errors import DatasetNotFoundError, ExistsError, PathPolicyError, StoreError, printable
 from lancecy.namespace.entries import MANIFEST
 from lancecy.namespace.names import DIRECTORY_SUFFIX, LONGEST, directory_of, is_hashed
 from lancecy.session import Session
@@ -24,6 +27,12 @@ RESERVED = ".lance-reserved"
 DEREGISTERED = ".lance-deregistered"
 """Marker of a directory that is not a table of the namespace any more."""
 _CONTENT = b"reserved"
+# Content of the marker of a directory that is being removed, and of one that is being made. Other libraries look at
+# its presence only.
+_REMOVED, _CREATED = b"removed", b"created"
+# After this a directory that is being made is taken for one whose process died.
+_LONGEST_CREATION = timedelta(minutes=10)
+_TRIES = 10
 
 
 class Directories:
@@ -42,7 +51,26 @@ class Directories:
 
     @property
     def _store(self) -> Store:
-        return self._location.open(self._session)
+        # Links may lead out of the root.
+        return self._location.open(self._session, follow_symlinks=False)
+
+    def check_inside(self, directory: str) -> None:
+        """Refuse a directory that a symbolic link is on the way to.
+
+        Raises
+        ------
+        PathPolicyError
+        """
+        root = self._location.uri
+        if "://" in root:
+            return
+        place = f"{os.path.realpath(root).rstrip('/')}/{directory}"
+        if os.path.realpath(place) != place:
+            raise PathPolicyError(
+                f"a symbolic link is on the way to {printable(directory)!r}, and may lead out of the root: nothing is read, "
+                "written or removed there",
+                path=directory,
+            )
 
     def tables(self) -> list[str]:
         """Names of the tables that directories of the root show, in order; no deregistered ones.
@@ -79,10 +107,13 @@ class Directories:
         return DEREGISTERED in self.contents(directory_of(name))
 
     def contents(self, directory: str) -> frozenset[str]:
-        """The names directly in a directory; empty if there is no such directory."""
+        """The names directly in a directory; empty if there is no such directory, or it is a symbolic link."""
         if not is_safe_path(directory) or any(len(n.encode()) > LONGEST for n in directory.split("/")):
             return frozenset()
-        return frozenset(name.removesuffix("/") for name in names_in(self._store, directory))
+        try:
+            return frozenset(name.removesuffix("/") for name in names_in(self._store, directory))
+        except PathPolicyError:
+            return frozenset()
 
     def exists(self, name: str) -> bool:
         """Whether there is a table of this name: its directory has at least one entry and is not deregistered."""
@@ -97,23 +128,100 @@ class Directories:
         """Whether a directory is reserved for a table without data."""
         return RESERVED in self.contents(directory) and not self.has_versions(directory)
 
-    def mark(self, directory: str, marker: str) -> bool:
+    def mark(self, directory: str, marker: str, content: bytes = _CONTENT) -> bool:
         """Put a marker into a directory.
 
         Parameters
         ----------
         directory, marker : str
+        content : bytes
 
         Returns
         -------
         bool
             False if it is there already. Of several processes that put it at once, exactly one gets True.
         """
+        path, attempt = check_path(f"{directory}/{marker}"), 0
+        while True:
+            attempt += 1
+            try:
+                self._store.put(path, content, PutMode.CREATE)
+            except ExistsError:
+                return False
+            except StoreError as error:
+                # Another process removed the directory meanwhile; the next try makes it again.
+                if error.errno != errno.ENOENT or attempt == _TRIES:
+                    raise
+            else:
+                return True
+
+    def hide(self, directory: str, *, is_removed: bool) -> bool:
+        """Hide a directory from listings of V1, if there is such a directory.
+
+        Parameters
+        ----------
+        directory : str
+        is_removed : bool
+            Whether the directory is about to be removed. The marker says so, so that :meth:`is_left_over` knows a
+            directory whose removal did not end from one that was deregistered with its files.
+
+        Returns
+        -------
+        bool
+            Whether it was shown before.
+        """
+        path = check_path(f"{directory}/{DEREGISTERED}")
+        if not self.contents(directory):
+            return False
         try:
-            self._store.put(check_path(f"{directory}/{marker}"), _CONTENT, PutMode.CREATE)
+            self._store.put(path, _REMOVED if is_removed else _CONTENT, PutMode.CREATE)
         except ExistsError:
+            if not is_removed and self._marker(directory) in (_REMOVED, _CREATED):
+                self._store.put(path, _CONTENT)
+            return False
+        except StoreError as error:
+            if error.errno != errno.ENOENT:
+                raise
             return False
         return True
+
+    def claim(self, directory: str) -> bool:
+        """Make a directory that is hidden from listings of V1 until its table has a row (:meth:`unmark`).
+
+        Parameters
+        ----------
+        directory : str
+            Has nothing in it.
+
+        Returns
+        -------
+        bool
+            False if another process made it.
+        """
+        return self.mark(directory, DEREGISTERED, _CREATED)
+
+    def is_claimed(self, directory: str) -> bool:
+        """Whether another process makes a table in a directory now."""
+        if self._marker(directory) != _CREATED:
+            return False
+        with suppress(DatasetNotFoundError):
+            modified = self._store.head(f"{directory}/{DEREGISTERED}").modified
+            return modified is None or datetime.now(UTC) - modified < _LONGEST_CREATION
+        return False
+
+    def is_left_over(self, directory: str) -> bool:
+        """Whether a directory that no table uses is what a process left that died while it made or removed a table."""
+        contents = self.contents(directory)
+        return DEREGISTERED in contents and (
+            len(contents) == 1 or self._marker(directory) in (_REMOVED, _CREATED)
+        )
+
+    def _marker(self, directory: str) -> bytes | None:
+        """The content of the marker of a hidden directory, None if there is none."""
+        try:
+            return bytes(self._store.get(f"{directory}/{DEREGISTERED}"))
+        except DatasetNotFoundError:
+            return None
 
     def unmark(self, directory: str, marker: str) -> None:
         """Remove a marker; a missing one is no error."""
@@ -137,7 +245,7 @@ class Directories:
         path = check_path(directory.removesuffix("/"))
         if path.partition("/")[0] == MANIFEST:
             raise PathPolicyError(f"{path!r} is the directory of the catalog and no table", path=path)
-        remove_folder(self._location.open(self._session, follow_symlinks=False), path, DEREGISTERED)
+        remove_folder(self._store, path, DEREGISTERED)
 
     def is_older(self, directory: str, moment: datetime) -> bool:
         """Whether all objects in a directory were written before a moment; those without a time were not."""

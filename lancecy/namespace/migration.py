@@ -152,9 +152,10 @@ class Migrations(Removals):
 
     @with_codes
     def remove_unused(self, *, older_than: timedelta = timedelta(days=7), dry_run: bool = False) -> list[str]:
-        """Remove directories of tables of V2 that no table uses. Processes that died while they created or dropped tables leave them.
+        """Remove directories that no table uses. Processes that died while they created or dropped tables leave them.
 
-        A table that was deregistered looks the same: register it again before.
+        These are directories of V2, and those of V1 whose removal did not end. A table of V2 that was deregistered looks
+        the same: register it again before.
 
         Parameters
         ----------
@@ -177,6 +178,9 @@ class Migrations(Removals):
         before = datetime.now(UTC) - older_than
         # Listed before the rows are read: a table whose directory is listed here and whose row comes later is younger.
         listed = self._directories.hashed()
+        if self._properties.dir_listing_enabled:
+            shown = [directory_of(name) for name in self._directories.names()]
+            listed += [directory for directory in shown if self._directories.is_left_over(directory)]
         used = {location.partition("/")[0] for location in self._view().locations()}
         found = [name for name in listed if name not in used and self._directories.is_older(name, before)]
         if not dry_run:

@@ -181,7 +181,7 @@ class Namespaces(Removals, NamespaceBase):
                 kept.update(with_parents(location))
         found = sorted(location for location in locations if location is not None and location not in kept)
         for directory in found:
-            self._hide(directory)
+            self._hide(directory, is_removed=True)
         return found
 
     def _namespace(self, names: tuple[str, ...], view: View) -> Entry:

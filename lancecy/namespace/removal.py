@@ -6,6 +6,9 @@ A directory ``<name>.lance`` is a table of V1 by itself. Before its row is remov
 
 from __future__ import annotations
 
+import time
+from datetime import UTC, datetime, timedelta
+
 from lance_namespace import InvalidInputError, TableNotFoundError
 
 from lancecy.errors import printable
@@ -17,6 +20,9 @@ from lancecy.namespace.names import DIRECTORY_SUFFIX, object_id
 from lancecy.namespace.view import View
 
 __all__ = ["Removals", "is_shown_by_name"]
+
+# Seconds after which pylance has registered a table whose directory it wrote.
+_REGISTERED_WITHIN = 1.0
 
 
 def is_shown_by_name(directory: str) -> bool:
@@ -33,11 +39,27 @@ def is_shown_by_name(directory: str) -> bool:
 class Removals(NamespaceBase):
     """What drops, renames and deregistrations share."""
 
-    def _hide(self, directory: str) -> bool:
+    def _settled(self, names: tuple[str, ...]) -> Found:
+        """A table that is to leave its place; one that its directory alone shows is looked up again a moment later.
+
+        pylance writes the directory of a new table before its row. Without its directory the row would be without a table.
+
+        Raises
+        ------
+        TableNotFoundError, NamespaceNotFoundError
+        """
+        found = self._table(names)
+        if found.is_registered or not self._properties.manifest_enabled:
+            return found
+        young = datetime.now(UTC) - timedelta(seconds=_REGISTERED_WITHIN)
+        if self._directories.is_older(found.directory, young):
+            return found
+        time.sleep(_REGISTERED_WITHIN)
+        return self._table(names)
+
+    def _hide(self, directory: str, *, is_removed: bool = False) -> bool:
         """Hide a directory from listings of V1; returns whether it was shown."""
-        if not is_shown_by_name(directory) or not self._directories.contents(directory):
-            return False
-        return self._directories.mark(directory, DEREGISTERED)
+        return is_shown_by_name(directory) and self._directories.hide(directory, is_removed=is_removed)
 
     def _show(self, directory: str) -> None:
         """Show a directory in listings of V1 again."""
@@ -62,7 +84,7 @@ class Removals(NamespaceBase):
                 raise TableNotFoundError(f"there is no table {printable('.'.join(names))!r} any more")
             if with_files:
                 self._check_alone(found, view)
-            if self._hide(found.directory):
+            if self._hide(found.directory, is_removed=with_files):
                 hidden.add(found.directory)
             removed.append(found)
             return Remove([object_id(names)])
@@ -86,15 +108,18 @@ class Removals(NamespaceBase):
             )
 
     def _forget_if_gone(self, names: tuple[str, ...], directory: str) -> bool:
-        """Remove the row of a table if its directory was removed meanwhile; returns whether it was."""
+        """Remove the row of a table if its directory was removed without it; returns whether it was."""
+        is_removed = False
 
         def decide(view: View) -> Edit | None:
-            entry = view.find(object_id(names))
+            nonlocal is_removed
+            entry, is_removed = view.find(object_id(names)), False
             if entry is None or entry.kind != TABLE or entry.location != directory:
                 return None
-            return None if self._directories.contents(directory) else Remove([entry.object_id])
+            is_removed = not self._directories.contents(directory)
+            return Remove([entry.object_id]) if is_removed else None
 
         if self._directories.contents(directory):
             return False
         self._catalog.change(decide)
-        return True
+        return is_removed

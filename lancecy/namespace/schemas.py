@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
 from lance_namespace_urllib3_client.models import JsonArrowDataType, JsonArrowField, JsonArrowSchema
 
 from lancecy.api.datasets import Dataset
+from lancecy.errors import printable
 
-__all__ = ["counts", "json_schema"]
+__all__ = ["arrow_type", "counts", "json_schema"]
 
 _NAMES = {
     "string": "utf8",
@@ -21,6 +23,13 @@ _NAMES = {
     "date64[ms]": "date64",
 }
 _SCALE_BASE = 1000
+_ALIASES = {"utf8": "string", "large_utf8": "large_string"}
+_NESTED: dict[str, Callable[[list[pa.Field], Any], pa.DataType]] = {
+    "list": lambda inner, _: pa.list_(inner[0]),
+    "large_list": lambda inner, _: pa.large_list(inner[0]),
+    "fixed_size_list": lambda inner, length: pa.list_(inner[0], length),
+    "struct": lambda inner, _: pa.struct(inner),
+}
 
 
 def json_schema(schema: pa.Schema) -> Any:
@@ -38,6 +47,44 @@ def json_schema(schema: pa.Schema) -> Any:
     """
     metadata = {_text(key): _text(value) for key, value in (schema.metadata or {}).items()}
     return JsonArrowSchema(fields=[_field(field) for field in schema], metadata=metadata or None)
+
+
+def arrow_type(given: Mapping[str, Any]) -> pa.DataType:
+    """The type of a ``JsonArrowDataType``, as a mapping.
+
+    Parameters
+    ----------
+    given : mapping
+        ``type``, and ``fields`` and ``length`` if it needs them.
+
+    Raises
+    ------
+    ValueError
+        The type is unknown, or a part of it is missing.
+
+    Examples
+    --------
+    >>> arrow_type({"type": "float32"}), arrow_type({"type": "timestamp[us]"})
+    (DataType(float), TimestampType(timestamp[us]))
+    """
+    name, length = str(given.get("type")), given.get("length")
+    inner = [
+        pa.field(one["name"], arrow_type(one["type"]), one.get("nullable", True))
+        for one in given.get("fields") or ()
+    ]
+    if name in _NESTED and inner and (name != "fixed_size_list" or isinstance(length, int)):
+        return _NESTED[name](inner, length)
+    if name.startswith("decimal") and isinstance(length, int):
+        width = pa.decimal256 if name == "decimal256" else pa.decimal128
+        return width(*divmod(length, _SCALE_BASE))
+    if name == "fixed_size_binary" and isinstance(length, int):
+        return pa.binary(length)
+    try:
+        return pa.type_for_alias(_ALIASES.get(name, name))
+    except ValueError:
+        raise ValueError(
+            f"type {printable(str(given)[:200])} is not known, or a part of it is missing"
+        ) from None
 
 
 def counts(ds: Dataset) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import merge
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from lance_namespace import (
     DeregisterTableRequest,
@@ -34,7 +34,7 @@ from lancecy.namespace.schemas import counts, json_schema
 from lancecy.namespace.view import View
 from lancecy.table.refs.reference import Reference
 
-__all__ = ["Tables"]
+__all__ = ["Tables", "VersionAsked"]
 
 _LOOKED_INTO_AT_ONCE = 256
 
@@ -191,7 +191,7 @@ class Tables(Creations):
             directory = directory_of(names[0])
             if DEREGISTERED in self._directories.contents(directory):
                 return Found(names, directory)
-        return self._table(names)
+        return self._settled(names)
 
     @with_codes
     def deregister_table(self, request: DeregisterTableRequest) -> DeregisterTableResponse:
@@ -202,7 +202,7 @@ class Tables(Creations):
         TableNotFoundError
         """
         names = path_of(request.id, kind="table")
-        found = self._table(names)
+        found = self._settled(names)
         if found.is_registered:
             found = self._removed_row(names, with_files=False)
         elif not self._directories.mark(found.directory, DEREGISTERED):
@@ -212,6 +212,14 @@ class Tables(Creations):
             location=self._uri_of(found.directory),
             properties=dict(found.properties) or None,
         )
+
+
+class VersionAsked(NamedTuple):
+    """The fields of a request that name a version."""
+
+    branch: str | None = None
+    version: int | None = None
+    tag: str | None = None
 
 
 def reference_of(request: Any) -> Reference:

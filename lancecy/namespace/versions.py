@@ -21,6 +21,8 @@ from lance_namespace import (
     GetTableTagVersionRequest,
     GetTableTagVersionResponse,
     InvalidInputError,
+    ListTableBranchesRequest,
+    ListTableBranchesResponse,
     ListTableTagsRequest,
     ListTableTagsResponse,
     ListTableVersionsResponse,
@@ -31,7 +33,7 @@ from lance_namespace import (
     UpdateTableTagRequest,
     UpdateTableTagResponse,
 )
-from lance_namespace_urllib3_client.models import TagContents
+from lance_namespace_urllib3_client.models import BranchContents, TagContents
 
 from lancecy.api.datasets import Dataset
 from lancecy.errors import DatasetNotFoundError, ExistsError, printable
@@ -39,7 +41,7 @@ from lancecy.namespace.base import Found
 from lancecy.namespace.failures import with_codes
 from lancecy.namespace.names import path_of
 from lancecy.namespace.pages import page_of
-from lancecy.namespace.tables import Tables
+from lancecy.namespace.tables import Tables, VersionAsked
 from lancecy.store.base import PutMode, Store
 from lancecy.table.paths import VERSIONS, parse_manifest_name
 from lancecy.table.refs.places import branch_location
@@ -68,7 +70,7 @@ class Versions(Tables):
         """The newest version of the table of a request, on its branch."""
         found = self._table(path_of(request.id, kind="table"))
         branch = getattr(request, "branch", None)
-        return self._opened(found, _Reference(branch=branch))
+        return self._opened(found, VersionAsked(branch=branch))
 
     # -- versions ---------------------------------------------------------------------------------
 
@@ -261,6 +263,23 @@ class Versions(Tables):
         return DeleteTableTagResponse()
 
     @with_codes
+    def list_table_branches(self, request: ListTableBranchesRequest) -> ListTableBranchesResponse:
+        """List the branches of a table."""
+        found = self._opened(self._table(path_of(request.id, kind="table")), VersionAsked()).branches.list()
+        page = page_of(sorted(found), request.page_token, request.limit)
+        shown = {
+            name: BranchContents(
+                parent_branch=found[name]["parent_branch"],
+                parent_version=found[name]["parent_version"],
+                create_at=found[name]["create_at"],
+                manifest_size=found[name]["manifest_size"],
+                metadata=found[name]["metadata"] or None,
+            )
+            for name in page.names
+        }
+        return ListTableBranchesResponse(branches=shown, page_token=page.token)
+
+    @with_codes
     def create_table_branch(self, request: CreateTableBranchRequest) -> CreateTableBranchResponse:
         """Create a branch of a table.
 
@@ -269,7 +288,7 @@ class Versions(Tables):
         TableVersionNotFoundError
         """
         found = self._table(path_of(request.id, kind="table"))
-        origin = self._opened(found, _Reference(branch=request.from_branch, version=request.from_version))
+        origin = self._opened(found, VersionAsked(branch=request.from_branch, version=request.from_version))
         origin.create_branch(request.name)
         return CreateTableBranchResponse()
 
@@ -277,15 +296,8 @@ class Versions(Tables):
     def delete_table_branch(self, request: DeleteTableBranchRequest) -> DeleteTableBranchResponse:
         """Delete a branch of a table."""
         found = self._table(path_of(request.id, kind="table"))
-        self._opened(found, _Reference()).branches.delete(request.name)
+        self._opened(found, VersionAsked()).branches.delete(request.name)
         return DeleteTableBranchResponse()
-
-
-class _Reference:
-    """The fields of a request that name a version."""
-
-    def __init__(self, branch: str | None = None, version: int | None = None) -> None:
-        self.branch, self.version, self.tag = branch, version, None
 
 
 def _numbered(request: Any) -> tuple[str | None, int]:

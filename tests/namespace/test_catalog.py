@@ -51,7 +51,7 @@ def test_manifest_has_the_columns_of_the_document(tmp_path: Path) -> None:
     create(ns, "ns1.t")
     ds = lancecy.dataset(tmp_path / "__manifest")
     assert ds.schema.equals(COLUMNS, check_metadata=True)
-    assert ds.data_storage_version == "2.2"
+    assert ds.data_storage_version == "2.1"
     namespace, table = rows(tmp_path)
     location = table.pop("location")
     assert namespace == {
@@ -414,18 +414,55 @@ def test_cascade_over_a_damaged_location_removes_nothing(tmp_path: Path) -> None
     assert exists(ns, "seed.good")
 
 
-def test_removal_does_not_pass_symbolic_links(tmp_path: Path) -> None:
+def test_symbolic_links_are_not_passed(tmp_path: Path) -> None:
     root, victim = tmp_path / "root", tmp_path / "victim"
     lancecy.write_dataset({"a": [1]}, victim / "t")
     ns = ours(root)
     make(ns, "n")
     (root / "link").symlink_to(victim)
+    (root / "shown.lance").symlink_to(victim / "t")
     register(ns, "n.t", "link/t")
     register(ns, "n.u", "link")
-    for name in ("n.t", "n.u"):
+    row: dict[str, Any] = {"id": ["n", "t"]}
+    calls: list[Callable[[], Any]] = [
+        lambda: describe(ns, "n.t"),
+        lambda: exists(ns, "n.u"),
+        lambda: drop(ns, "n.t"),
+        lambda: drop(ns, "n.u"),
+        lambda: create(ns, "n.t", mode="Overwrite"),
+        lambda: ns.count_table_rows(ln.CountTableRowsRequest(**row)),
+        lambda: ns.insert_into_table(ln.InsertIntoTableRequest(**row), stream()),
+        lambda: ns.list_table_versions(ln.ListTableVersionsRequest(**row)),
+        lambda: lancecy.dataset(namespace=ns, table_id=["n", "t"]),
+        lambda: remove(ns, "n", behavior="Cascade"),
+    ]
+    for call in calls:
         with pytest.raises(ln.LanceNamespaceError, match="symbolic link"):
-            drop(ns, name)
+            call()
+    # A link in the root is no table of V1.
+    for mode in ({}, {"manifest_enabled": "false"}):
+        linked = ours(root, **mode)
+        assert (tables(linked), exists(linked, "shown")) == ([], False)
+        for change in (drop, deregister):
+            with pytest.raises(ln.TableNotFoundError):
+                change(linked, "shown")
+        with pytest.raises(ln.LanceNamespaceError):
+            create(linked, "shown")
+    assert lancecy.dataset(victim / "t").version == 1
+    assert sorted(os.listdir(victim / "t")) == ["_transactions", "_versions", "data"]
     assert lancecy.dataset(victim / "t").count_rows() == 1
+
+
+def test_catalog_behind_a_link_is_refused(tmp_path: Path) -> None:
+    make(ours(tmp_path / "other"), "theirs")
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "__manifest").symlink_to(tmp_path / "other" / "__manifest")
+    ns = ours(tmp_path / "root")
+    for call in (lambda: namespaces(ns), lambda: make(ns, "mine"), lambda: create(ns, "t")):
+        with pytest.raises(ln.InvalidTableStateError, match="symbolic link"):
+            call()
+    (tmp_path / "alias").symlink_to(tmp_path / "other")  # a root may be a link itself
+    assert namespaces(ours(tmp_path / "alias")) == ["theirs"]
 
 
 def test_duplicate_rows_are_an_error(tmp_path: Path) -> None:

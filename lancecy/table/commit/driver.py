@@ -223,8 +223,10 @@ def _place(uri: str) -> str:
     scheme, _, rest = uri.partition("://")
     if scheme in ("", "file") or not rest:
         folder = Path(rest or uri, VERSIONS)
-        there = next(each for each in (folder, *folder.parents) if each.is_dir())
-        return f"device {there.stat().st_dev}"
+        for there in (folder, *folder.parents):
+            # Another process may remove a folder at any moment.
+            with suppress(OSError):
+                return f"device {there.stat().st_dev}"
     return f"{scheme}://{rest.partition('/')[0]}"
 
 
