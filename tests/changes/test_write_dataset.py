@@ -127,7 +127,9 @@ def test_files_are_cut_at_rows_across_batches(tmp_path: Path) -> None:
 
 
 def test_files_are_cut_at_bytes(tmp_path: Path) -> None:
-    table = pa.table({"n": range(4000), "text": [f"{i:0500d}" for i in range(4000)]})
+    # Random bytes: others take less room in the file than in memory.
+    data = np.random.default_rng(1).bytes(2_000_000)
+    table = pa.table({"n": range(4000), "data": [data[500 * i : 500 * i + 500] for i in range(4000)]})
     ds = lancecy.write_dataset(table, tmp_path / "t", max_bytes_per_file=400_000)
     sizes = [file.size or 0 for part in ds.get_fragments() for file in part.data_files()]
     assert len(sizes) >= 3
