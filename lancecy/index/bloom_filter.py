@@ -94,7 +94,10 @@ class BloomFilter:
         return 1000 + self.zones.nbytes + self.filters.nbytes + 20 * self.starts.size
 
     def find(self, condition: Condition, segment: Segment) -> FoundRows | None:
-        """The rows of the zones in which a condition may be true."""
+        """The rows of the zones in which a condition may be true; those of a null test exactly."""
+        nulls = self.zones.tested_for_null(condition.bound.expr, segment)
+        if nulls is not None:
+            return nulls
         possible = self._possible(condition.bound.expr)
         return None if possible is None or possible.all() else self.zones.ruled_out(~possible)
 

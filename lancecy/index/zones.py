@@ -13,7 +13,7 @@ Source: sheet of indices, sections B6 and B7.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -21,6 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancecy.errors import FormatError
+from lancecy.expr.nodes import Call, Column, Expr
 from lancecy.index.bounds import column_stats
 from lancecy.index.condition import Condition
 from lancecy.index.files import IndexFile
@@ -51,12 +52,14 @@ class Zones:
         Ascending by fragment and start; zones of a fragment do not overlap.
     order : (num_zones,) int64
         Row of each zone in the file.
+    file : IndexFile
     """
 
     fragments: Int64
     starts: Int64
     lengths: Int64
     order: Int64
+    file: IndexFile
 
     @classmethod
     def of(cls, file: IndexFile, columns: list[pa.Array]) -> Zones:
@@ -78,12 +81,38 @@ class Zones:
         overlap = (fragments[1:] == fragments[:-1]) & (starts[1:] < (starts + lengths)[:-1])
         if outside.any() or overlap.any():
             raise FormatError("zones of an index overlap, or are no ranges of rows").within(file.source.path)
-        return cls(fragments, starts, lengths, order)
+        return cls(fragments, starts, lengths, order, file)
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
         return 4 * self.starts.nbytes
+
+    def tested_for_null(self, expr: Expr, segment: Segment) -> FoundRows | None:
+        """The rows for which a null test is true; None for other conditions, or if the file does not know.
+
+        Parameters
+        ----------
+        expr : Expr
+            Bound.
+        segment : Segment
+
+        Raises
+        ------
+        FormatError, LimitError
+            The set of nulls is damaged.
+        """
+        is_negated = isinstance(expr, Call) and expr.op == "not"
+        tested = expr.args[0] if isinstance(expr, Call) and is_negated else expr
+        if not isinstance(tested, Call) or tested.op != "is_null" or not isinstance(tested.args[0], Column):
+            return None
+        nulls = self.file.buffer(NULLS)
+        if nulls is None:
+            return None
+        # Zones are places of rows, and so are these.
+        places = replace(segment.places, has_stable_ids=False)
+        found = places.of_sets([nulls], self.file.limits)
+        return FoundRows(found, is_exact=True, are_left_out=is_negated)
 
     def ruled_out(self, zones: Bool) -> FoundRows:
         """All rows but those of some zones.
@@ -139,7 +168,10 @@ class ZoneMap:
         return 1000 + self.zones.nbytes + 50 * self.zones.starts.size
 
     def find(self, condition: Condition, segment: Segment) -> FoundRows | None:
-        """The rows of the zones in which a condition may be true."""
+        """The rows of the zones in which a condition may be true; those of a null test exactly."""
+        nulls = self.zones.tested_for_null(condition.bound.expr, segment)
+        if nulls is not None:
+            return nulls
         rows = np.empty(self.zones.lengths.size, np.int64)
         rows[self.zones.order] = self.zones.lengths
         gone = np.ones(rows.size, np.bool_)

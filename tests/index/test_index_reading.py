@@ -268,3 +268,21 @@ def test_an_index_without_details_is_found_by_its_files(uri: str) -> None:
                 open_segment(segment)
         else:
             assert type(open_segment(segment)).__name__.upper() == KINDS[made.name.removesuffix("_idx")]
+
+
+@pytest.mark.parametrize("kind", ["ZONEMAP", "BLOOMFILTER"])
+@pytest.mark.parametrize("stable", [False, True])
+def test_indices_of_zones_know_the_nulls_exactly(tmp_path: Path, kind: str, stable: bool) -> None:
+    rows = {"n": range(300), "x": [None if n % 7 == 0 else n for n in range(300)]}
+    made = lance.write_dataset(
+        pa.table(rows), tmp_path / "t", max_rows_per_file=100, enable_stable_row_ids=stable
+    )
+    made.update({"n": "n + 1000"}, where="n % 10 = 3")
+    made.create_scalar_index("x", kind)
+    made.delete("n % 10 = 4")
+    ds = lancecy.dataset(tmp_path / "t")
+    for text in ("x IS NULL", "x IS NOT NULL", "NOT x IS NULL AND n > 50"):
+        found = ds.scanner(filter=text).explain()
+        sources = [source for line in found.fragments for source in line.sources]
+        assert {source.kind for source in sources if source.name == "indices"} == {"exact"}, text
+        assert ds.to_table(filter=text).equals(ds.to_table(filter=text, use_scalar_index=False))
