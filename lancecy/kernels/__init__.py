@@ -11,6 +11,7 @@ the fault. ``LANCECY_KERNELS=reference`` in the environment selects the slow Num
 ``_bits``          copy_bits
 ``_bitpack``       unpack_inline, unpack_blocks
 ``_bitstream``     unpack_stream
+``_bloom``         set_filter_bits
 ``_bytesplit``     join_bytes
 ``_runs``          expand_runs
 ``_page_runs``     chunk_table, cut_ranges, cut_rows, distinct_pages
@@ -103,6 +104,7 @@ __all__ = [
     "read_lists",
     "rows_to_pages",
     "select_rows",
+    "set_filter_bits",
     "take_fixed",
     "take_offsets",
     "take_values",
@@ -131,6 +133,7 @@ if _chosen == "reference":
         unpack_inline,
         unpack_stream,
     )
+    from lancecy.kernels.reference.bloom import set_filter_bits
     from lancecy.kernels.reference.chunk_lists import find_lists, read_lists
     from lancecy.kernels.reference.chunks import find_chunks, read_chunks
     from lancecy.kernels.reference.comparison import compare_bounds, compare_bytes_bounds, match_bytes
@@ -168,6 +171,7 @@ elif _chosen == "cython":
         from lancecy.kernels._bitpack import unpack_blocks, unpack_inline
         from lancecy.kernels._bits import copy_bits
         from lancecy.kernels._bitstream import unpack_stream
+        from lancecy.kernels._bloom import set_filter_bits
         from lancecy.kernels._bytesplit import join_bytes
         from lancecy.kernels._chunk_lists import read_lists
         from lancecy.kernels._chunk_runs import find_chunks, find_lists

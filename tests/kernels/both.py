@@ -14,6 +14,7 @@ from lancecy.kernels import (
     _bitpack,
     _bits,
     _bitstream,
+    _bloom,
     _bytesplit,
     _chunk_lists,
     _chunk_runs,
@@ -48,6 +49,7 @@ from lancecy.kernels import (
 )
 from lancecy.kernels.reference import (
     bits,
+    bloom,
     chunk_lists,
     chunks,
     comparison,
@@ -80,6 +82,7 @@ CYTHON = _collect(
     _bitpack,
     _bits,
     _bitstream,
+    _bloom,
     _bytesplit,
     _chunk_lists,
     _chunk_runs,
@@ -114,6 +117,7 @@ CYTHON = _collect(
 )
 REFERENCE = _collect(
     bits,
+    bloom,
     chunk_lists,
     chunks,
     comparison,

@@ -207,6 +207,10 @@ def valid_call(name: str) -> dict[str, Any]:
             "value": b"a",
             "out": bits,
         },
+        "set_filter_bits": {
+            "hashes": np.array([5, 1 << 63], np.uint64),
+            "out": np.zeros(64, np.uint8),
+        },
         "hash_rows": {
             "offsets": np.array([0, 1, 2], np.int32),
             "values": memory_of(b"ab"),

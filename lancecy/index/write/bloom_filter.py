@@ -25,18 +25,13 @@ from lancecy.index.zones import NULLS
 __all__ = ["BloomFilterBuilder"]
 
 UInt8: TypeAlias = NDArray[np.uint8]
-UInt32: TypeAlias = NDArray[np.uint32]
 UInt64: TypeAlias = NDArray[np.uint64]
 
 _PROBABILITY = "0.00057"
 """Rate of false positives of the filter's size."""
 _FILTER_BYTES = 4 * ZONE_ROWS
-_WORDS = 8
-_BLOCKS = _FILTER_BYTES // (4 * _WORDS)
-_SALT: UInt32 = np.array(
-    [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31],
-    np.uint32,
-)
+_WRITTEN_ZONES = 128
+"""Zones that are written at once."""
 _NUMBERS = ("fragment_id", "zone_start", "zone_length")
 
 
@@ -77,9 +72,11 @@ class BloomFilterBuilder(IndexBuilder):
             ]
         )
         file = output.create(BLOOM_FILE, schema)
-        for facts, data in zip(self._facts, self._filters, strict=True):
-            columns = [pa.array([fact], kind) for fact, kind in zip(facts, schema.types, strict=False)]
-            filters = pa.array([data], pa.binary())
+        for start in range(0, len(self._facts), _WRITTEN_ZONES):
+            some = slice(start, start + _WRITTEN_ZONES)
+            facts = zip(*self._facts[some], strict=True)
+            columns = [pa.array(fact, kind) for fact, kind in zip(facts, schema.types, strict=False)]
+            filters = pa.array(self._filters[some], pa.binary())
             file.write(pa.record_batch([*columns, filters], schema=schema))
         file.add_schema_metadata("bloomfilter_item", str(ZONE_ROWS))
         file.add_schema_metadata("bloomfilter_probability", _PROBABILITY)
@@ -99,12 +96,9 @@ class BloomFilterBuilder(IndexBuilder):
 def _filter_of(values: pa.Array) -> UInt8:
     hashes = np.empty(len(values), np.uint64)
     kernels.hash_rows(*_bytes_of(values), hashes)
-    block = ((hashes >> np.uint64(32)) * np.uint64(_BLOCKS)) >> np.uint64(32)
-    bit = (hashes.astype(np.uint32)[:, None] * _SALT) >> np.uint32(27)
-    word = block.astype(np.int64)[:, None] * _WORDS + np.arange(_WORDS)
-    bits = np.zeros(_FILTER_BYTES * 8, np.bool_)
-    bits[word * 32 + bit] = True
-    return np.packbits(bits, bitorder="little")
+    found = np.zeros(_FILTER_BYTES, np.uint8)
+    kernels.set_filter_bits(hashes, found)
+    return found
 
 
 def _bytes_of(values: pa.Array) -> tuple[NDArray[np.int64], UInt8]:
