@@ -272,12 +272,16 @@ class MergeInsertBuilder:
         return self
 
     def use_index(self, use_index: bool) -> MergeInsertBuilder:
-        """Accepted as in pylance; keys are looked up by a scan of the key columns.
+        """Whether an index of the key column may find the rows that match; True by default.
+
+        Otherwise, and for rows that no index covers, the key columns are read. An index is used for up to 8192 rows of
+        a source, if they are an eighth of the table's or fewer.
 
         Parameters
         ----------
         use_index : bool
         """
+        self._clauses = replace(self._clauses, use_index=bool(use_index))
         return self
 
     def write_mode(self, mode: WriteMode) -> MergeInsertBuilder:

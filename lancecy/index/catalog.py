@@ -98,6 +98,19 @@ class Catalog:
                     self._questions.popitem(last=False)
             return self._questions[bound.expr]
 
+    def has_rows(self, path: tuple[str, ...]) -> bool:
+        """Whether an index names the rows of the values of a column.
+
+        Parameters
+        ----------
+        path : tuple of str
+            Of the column.
+        """
+        with self._lock:
+            if self._segments is None:
+                self._segments = self._read_segments()
+        return any(segment.kind in ("BTREE", "BITMAP") for segment in self._segments.get(path, ()))
+
     def page_bounds(self, path: tuple[str, ...]) -> list[Any]:
         """Values between which each page of a BTREE index has its own, ascending; none without such an index.
 

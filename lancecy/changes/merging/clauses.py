@@ -36,6 +36,8 @@ class Clauses:
         Whether rows of the table that nothing matches are deleted.
     deleted : filter
         Only those for which it is true.
+    use_index : bool
+        Whether an index of the key may find the rows that match.
     """
 
     matched: Matched = "keep"
@@ -43,6 +45,7 @@ class Clauses:
     inserts: bool = False
     deletes: bool = False
     deleted: Filter = None
+    use_index: bool = True
 
     @property
     def does_nothing(self) -> bool:

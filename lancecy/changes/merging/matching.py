@@ -24,6 +24,7 @@ from lancecy.encodings.arrow.columns import ArrowArray, as_array, bare
 from lancecy.errors import ExistsError, SchemaError
 from lancecy.expr import Bound, mask
 from lancecy.expr.build import Filter, col
+from lancecy.index.catalog import catalog_of
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.engine import rows_of
 from lancecy.scanning.filtering import spread_candidates
@@ -50,6 +51,8 @@ _NOWHERE = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ROW_BITS, _ROW_MASK = np.uint64(32), np.uint64(0xFFFFFFFF)
 # Pages are left out by a list of keys up to this number, by their range above.
 _MOST_LISTED = 256
+# Keys looked up in an index at most, and the rows of the table for each from which on this takes less than reading all.
+_MOST_LOOKED_UP, _LOOK_UP_ROWS = 8192, 8
 # Nanoseconds to look up a key among few, whose index stays in the processor's cache, and among many.
 _FEW_KEYS, _LOOK_UP, _LOOK_UP_MANY = 1 << 14, 1.0, 10.0
 
@@ -375,7 +378,8 @@ def _units(context: ScanContext, rules: Rules, part: _Part | None) -> _Units:
     schema, columns = snapshot.schema.arrow, list(rules.of_target)
     request = make_request(schema, columns=columns)
     hint = None if part is None or rules.clauses.deletes else _hint(context, rules, part)
-    planned = request if hint is None else make_request(schema, columns=columns, filter=hint)
+    index_use = None if rules.clauses.use_index else False
+    planned = request if hint is None else make_request(schema, columns, hint, index_use=index_use)
     found = plan(context, planned, ScanSpec(snapshot.location, snapshot.version, planned), UNIT_BYTES)
     return _Units(
         found.units, context.projection(request), None if hint is None else context.projection(planned)
@@ -384,16 +388,27 @@ def _units(context: ScanContext, rules: Rules, part: _Part | None) -> _Units:
 
 def _hint(context: ScanContext, rules: Rules, part: _Part) -> Filter:
     """A condition that is true for all rows that may match; None if it would leave out nothing."""
-    if not part.num_rows or not any(file.is_legacy for f in context.fragments for file in f.files):
+    is_indexed = rules.clauses.use_index and _is_indexed(context, rules, part)
+    is_legacy = any(file.is_legacy for f in context.fragments for file in f.files)
+    if not part.num_rows or not (is_indexed or is_legacy):
         return None
     keys, types = as_array(part.columns.column(rules.on[0])), pa.types
     kind, key = keys.type, col(rules.on[0])
     if not any(test(kind) for test in (types.is_integer, types.is_string, types.is_date, types.is_timestamp)):
         return None
-    if part.num_rows <= _MOST_LISTED:
+    if is_indexed or part.num_rows <= _MOST_LISTED:
         return key.isin(keys.drop_null())
     ends = pc.min_max(keys)
     return key.between(ends["min"], ends["max"]) if ends["min"].is_valid else None
+
+
+def _is_indexed(context: ScanContext, rules: Rules, part: _Part) -> bool:
+    """Whether looking few keys up in an index takes less than reading the column."""
+    snapshot = context.snapshot
+    if part.num_rows > _MOST_LOOKED_UP or snapshot.manifest.index_section is None:
+        return False
+    is_small = part.num_rows * _LOOK_UP_ROWS <= int(context.row_starts()[-1])
+    return is_small and catalog_of(snapshot).has_rows(snapshot.schema.resolve(rules.on[0]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
