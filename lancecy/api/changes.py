@@ -21,6 +21,7 @@ from lancecy.changes.repair import Repairs
 from lancecy.changes.restore import Restores
 from lancecy.changes.transactions import TransactionReads
 from lancecy.changes.update import Updates
+from lancecy.changes.zone_maps import ZoneMaps
 
 __all__ = ["Changes"]
 
@@ -45,5 +46,6 @@ class Changes(
     MergeColumns,
     BatchCommits,
     Indices,
+    ZoneMaps,
 ):
     """Base class of ``api.datasets.Dataset`` with the methods that change the table, or read its changes."""

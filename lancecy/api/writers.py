@@ -36,7 +36,8 @@ from lancecy.changes.options import (
 from lancecy.changes.planning import target_schema
 from lancecy.changes.shared import share
 from lancecy.changes.transactions import Transaction
-from lancecy.errors import DatasetNotFoundError
+from lancecy.changes.zone_maps import WrittenZones, commit_zone_maps
+from lancecy.errors import DatasetNotFoundError, UnsupportedError
 from lancecy.keyword_options import shared_options
 from lancecy.session import Session, default
 from lancecy.store.committing import CommitLock, with_lock
@@ -71,6 +72,7 @@ def write_dataset(
     *,
     namespace: Any = None,
     table_id: Sequence[str] | None = None,
+    zonemaps: bool | Sequence[str] = False,
     **options: Unpack[WriteOptions],
 ) -> Dataset:
     """Write rows: create a table, append to it, or overwrite it.
@@ -90,6 +92,10 @@ def write_dataset(
     mode : "create", "append" or "overwrite"
         "create" refuses an existing table. "append" requires columns of the same types, in any order; nullable columns
         may be missing. "overwrite" replaces schema and rows and keeps the history. The last two create a missing table.
+    zonemaps : bool or sequence of str
+        Make zone maps of all columns that have an order, or of these, while the rows are written: filters then leave out
+        rows of the new fragments by them (:meth:`Dataset.create_zonemaps`). They are committed directly after the rows; if
+        that fails, a warning says so. Not for Dask DataFrames.
     data_storage_version : "0.1", "2.0", "2.1" or "2.2", optional
         Version of the data files; by default the table's, and "2.1" for a new table. "legacy" is an alias of "0.1".
         Files of 0.1 have nulls only in text, and one dictionary per column for the whole table; a table cannot mix
@@ -180,12 +186,23 @@ def write_dataset(
     place, options = _placed(uri, namespace, table_id, options, mode)
     location, active = located(place, options)
     snapshot = _newest(place, location, active)
+    zones = WrittenZones.of(zonemaps, written.progress, data_obj)
     if is_dask(data_obj):
         _check_no_progress(written)
+        if zones is not None:
+            raise UnsupportedError(
+                "zonemaps= is not for Dask DataFrames: call create_zonemaps() of the table that is returned",
+                feature="zone maps of Dask DataFrames",
+            )
         made: Dataset = _write_dask(data_obj, location, active, snapshot, written, commit_options, schema)
         return made
-    committed, bases = write_table(data_obj, schema, location, active, snapshot, written, commit_options)
-    return opened_at(location, active, committed.version, bases, committed.written)
+    committed, bases = write_table(
+        data_obj, schema, location, active, snapshot, written, commit_options, zones
+    )
+    ds = opened_at(location, active, committed.version, bases, committed.written)
+    if zones is not None:
+        commit_zone_maps(ds, zones, commit_options)
+    return ds
 
 
 @writing

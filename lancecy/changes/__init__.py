@@ -4,6 +4,7 @@
 ``base``          shared by all: the newest version, the commit, the retry loop
 ``insert``        create, append and overwrite: checks, files, one commit
 ``fragments``     fragments that workers write or delete from, for a commit by another process
+``index``         makes, drops and optimizes scalar indices; ``index_training``, ``index_upkeep`` and ``zone_maps`` are its parts
 ``delete``        deletes the rows that match a predicate, found anew on each attempt
 ``merge_insert``  updates, inserts and deletes rows by their keys
 ``merging``       its parts: source, keys, clauses, matches, rows

@@ -32,14 +32,14 @@ from lancecy.table.snapshot import Snapshot
 from lancecy.table.wire.indices import IndexDescription, encode_index
 from lancecy.write.index_files import IndexFiles
 
-__all__ = ["IndexPlan", "TrainedIndex", "merged", "trained"]
+__all__ = ["READ_AHEAD", "IndexPlan", "TrainedIndex", "finished", "merged", "trained"]
 
 UInt64: TypeAlias = NDArray[np.uint64]
 
 _NEWEST_FILES = "2.2"
 _OLDEST_FILES = "2.0"
 _FRAGMENT_BITS = np.uint64(32)
-_BUDGET = 32 << 20
+READ_AHEAD = 32 << 20
 """Bytes that are read ahead."""
 
 
@@ -151,6 +151,34 @@ def trained(
     return TrainedIndex(_entry(context, plan, fragments, context.snapshot.version, files), files)
 
 
+def finished(
+    context: ScanContext, plan: IndexPlan, fragments: Collection[int], builder: IndexBuilder, durable: bool
+) -> TrainedIndex:
+    """Write the files of an index whose builder has all values.
+
+    Parameters
+    ----------
+    context : ScanContext
+    plan : IndexPlan
+    fragments : collection of int
+        Those that the values are of.
+    builder : IndexBuilder
+    durable : bool
+
+    Raises
+    ------
+    LanceError
+        Files cannot be written; none is left behind.
+    """
+    files = _new_files(context, uuid.uuid4(), durable)
+    try:
+        builder.write(files)
+    except BaseException:
+        files.remove()
+        raise
+    return TrainedIndex(_entry(context, plan, fragments, context.snapshot.version, files), files)
+
+
 def merged(
     context: ScanContext,
     plan: IndexPlan,
@@ -219,10 +247,7 @@ def _written(
     fill: Callable[[IndexBuilder], None],
 ) -> IndexFiles:
     """The files of an index whose builder got its values."""
-    snapshot = context.snapshot
-    store = with_durability(snapshot.location.open(snapshot.session), durable)
-    version = min(max(data_version(snapshot), _OLDEST_FILES), _NEWEST_FILES)
-    files = IndexFiles(store, identity, version)
+    files = _new_files(context, identity, durable)
     try:
         with plan.type.builder(plan.field.scanned.arrow_type) as builder:
             fill(builder)
@@ -231,6 +256,13 @@ def _written(
         files.remove()
         raise
     return files
+
+
+def _new_files(context: ScanContext, identity: uuid.UUID, durable: bool) -> IndexFiles:
+    snapshot = context.snapshot
+    store = with_durability(snapshot.location.open(snapshot.session), durable)
+    version = min(max(data_version(snapshot), _OLDEST_FILES), _NEWEST_FILES)
+    return IndexFiles(store, identity, version)
 
 
 def _entry(
@@ -259,7 +291,7 @@ def _values(
     request = make_request(
         snapshot.schema.scanned.arrow, [plan.column], with_row_id=by_row_id, fragments=sorted(fragments)
     )
-    for rows in stored_rows(context, request, _BUDGET):
+    for rows in stored_rows(context, request, READ_AHEAD):
         ids = rows.batch["_rowid"].to_numpy() if by_row_id else rows.addresses
         yield rows.batch.column(0), ids
 

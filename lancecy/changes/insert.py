@@ -30,6 +30,7 @@ from lancecy.changes.options import (
     with_durability,
 )
 from lancecy.changes.planning import Plan, planned, target_schema
+from lancecy.changes.zone_maps import WrittenZones, commit_zone_maps
 from lancecy.errors import CommitUnknownError, LanceError, RetryableConflictError
 from lancecy.interop.streams import cast_reader, lasting, record_batches
 from lancecy.keyword_options import shared_options
@@ -140,6 +141,7 @@ def write_table(
     snapshot: Snapshot | None,
     options: WriteRequest,
     commit: CommitRequest,
+    zones: WrittenZones | None = None,
 ) -> tuple[Committed, tuple[BasePath, ...]]:
     """Write rows and commit them to a table, or to a new one.
 
@@ -148,6 +150,8 @@ def write_table(
     data, schema, location, session, snapshot, options
         As for :func:`write_files`.
     commit : CommitRequest
+    zones : WrittenZones, optional
+        Sees the rows that are written, and tells the progress.
 
     Returns
     -------
@@ -165,14 +169,15 @@ def write_table(
     """
     reader = _rows(data, schema, snapshot, options)
     plan = planned(reader.schema, location, session, snapshot, options)
-    report = WriteProgress(options.progress, known_rows(data))
+    report = zones or WriteProgress(options.progress, known_rows(data))
     store = with_durability(location.open(session), options.durable)
     with _folders_removed_on_error(store, ("_transactions", "_versions") if snapshot is None else ()):
         check_create(store)
         files = plan.new_files(location, session, options)
         if not store.traits.is_mapped:
             commit = replace(commit, written_ns=time.time_ns())
-        fragments = files.write(lasting(reader, data), report)
+        rows = lasting(reader, data)
+        fragments = files.write(rows if zones is None else zones.watched(rows), report)
         allowed = location.allowing(map(canonical_base, plan.bases))
         with removed_if_refused(files):
             operation = plan.operation(options, fragments, is_new=snapshot is None)
@@ -271,6 +276,7 @@ class Inserts(Change):
         *,
         mode: Mode = "append",
         schema: pa.Schema | None = None,
+        zonemaps: bool | Sequence[str] = False,
         **options: Unpack[InsertOptions],
     ) -> None:
         """Write rows into the table.
@@ -282,6 +288,8 @@ class Inserts(Change):
         mode : "append" or "overwrite"
         schema : pyarrow.Schema, optional
             Requested columns.
+        zonemaps : bool or sequence of str
+            Make zone maps of all columns, or of these, while the rows are written.
         data_storage_version, initial_bases, target_bases, target_all_bases, max_rows_per_file, max_bytes_per_file, \
         max_rows_per_group, cast, durability, progress, enable_stable_row_ids, enable_v2_manifest_paths, commit_message, transaction_properties, auto_cleanup_options, skip_auto_cleanup
             As for :func:`lancecy.write_dataset`.
@@ -294,16 +302,27 @@ class Inserts(Change):
         written, commit = requests_of(mode, options)
         snapshot = self._target() if mode != "create" else self._snapshot
         location, session = self._snapshot.location, self._snapshot.session
-        committed, bases = write_table(data, schema, location, session, snapshot, written, commit)
+        zones = WrittenZones.of(zonemaps, written.progress, data)
+        committed, bases = write_table(data, schema, location, session, snapshot, written, commit, zones)
         self._move(committed.version, bases, committed.written)
+        if zones is not None:
+            commit_zone_maps(self, zones, commit)
 
     @inserting
-    def append(self, data: Any, *, schema: pa.Schema | None = None, **options: Unpack[InsertOptions]) -> None:
+    def append(
+        self,
+        data: Any,
+        *,
+        schema: pa.Schema | None = None,
+        zonemaps: bool | Sequence[str] = False,
+        **options: Unpack[InsertOptions],
+    ) -> None:
         """Add rows; other arguments as for :meth:`insert`.
 
         Parameters
         ----------
         data : object
         schema : pyarrow.Schema, optional
+        zonemaps : bool or sequence of str
         """
-        self.insert(data, mode="append", schema=schema, **options)
+        self.insert(data, mode="append", schema=schema, zonemaps=zonemaps, **options)

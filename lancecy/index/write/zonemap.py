@@ -5,8 +5,8 @@ Source: sheet of indices, section B6.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -62,6 +62,19 @@ class ZoneMapBuilder(IndexBuilder):
             self._most.append(most)
             self._counts += zip(*(column.to_pylist() for column in counts), strict=True)
 
+    def renumbered(self, fragments: Sequence[int]) -> Self:
+        """This builder, after the last values, with other ids of fragments: number n becomes ``fragments[n]``.
+
+        Parameters
+        ----------
+        fragments : sequence of int
+            Ascending.
+        """
+        self._describe(self._zones.rest())
+        self._zones.renumber(fragments)
+        self._counts = [(nulls, nans, fragments[n], *place) for nulls, nans, n, *place in self._counts]
+        return self
+
     def write(self, output: IndexOutput) -> None:
         """See ``IndexBuilder.write``."""
         self._describe(self._zones.rest())
@@ -84,17 +97,30 @@ class ZoneMapBuilder(IndexBuilder):
         """See ``IndexBuilder.close``."""
 
     def _describe(self, zones: Iterable[Zone]) -> None:
+        least, most, none = [pa.array([], self._kind)], [pa.array([], self._kind)], pa.nulls(1, self._kind)
         for zone in zones:
             values = zone.values
             if values.null_count == len(values):
-                least = most = pa.nulls(1, self._kind)
+                low = high = none
             else:
-                # Copies, because slices would keep the whole array.
-                least, most = (values.take(pa.array([at])) for at in extremes(values))
-            self._least.append(least)
-            self._most.append(most)
+                low, high = _bounds(values)
+            least.append(low)
+            most.append(high)
             nans = _num_nans(values)
             self._counts.append((values.null_count, nans, zone.fragment, zone.start, zone.length))
+        # Copies, because slices would keep the whole arrays.
+        self._least.append(pa.concat_arrays(least))
+        self._most.append(pa.concat_arrays(most))
+
+
+def _bounds(values: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Smallest and largest value, each as an array."""
+    kind = values.type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        found = pc.min_max(values)
+        return pa.array([found["min"].as_py()], kind), pa.array([found["max"].as_py()], kind)
+    low, high = extremes(values)
+    return values.slice(low, 1), values.slice(high, 1)
 
 
 def _num_nans(values: pa.Array) -> int:

@@ -5,7 +5,7 @@ Source: sheet of indices, sections B6 and B7.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -77,6 +77,15 @@ class ZoneCutter:
         """
         self._nulls.add(ids)
 
+    def renumber(self, fragments: Sequence[int]) -> None:
+        """Give the rows of nulls other fragments: number n becomes ``fragments[n]``.
+
+        Parameters
+        ----------
+        fragments : sequence of int
+        """
+        self._nulls.renumber(fragments)
+
     def add(self, values: pa.Array, ids: UInt64) -> Iterator[Zone]:
         """Take values; yield the zones that are complete.
 
@@ -88,8 +97,10 @@ class ZoneCutter:
         """
         if values.null_count:
             self._nulls.add(ids[values.is_null().to_numpy(zero_copy_only=False)])
-        fragments = ids >> _FRAGMENT_BITS
-        ends = np.flatnonzero(fragments[1:] != fragments[:-1]) + 1
+        ends = np.empty(0, np.int64)
+        if ids.size and ids[0] >> _FRAGMENT_BITS != ids[-1] >> _FRAGMENT_BITS:
+            fragments = ids >> _FRAGMENT_BITS
+            ends = np.flatnonzero(fragments[1:] != fragments[:-1]) + 1
         for start, stop in zip([0, *ends.tolist()], [*ends.tolist(), ids.size], strict=True):
             if start < stop:
                 yield from self._of_fragment(values.slice(start, stop - start), ids[start:stop])
@@ -97,9 +108,8 @@ class ZoneCutter:
     def rest(self) -> Iterator[Zone]:
         """The last zone, which may have fewer rows."""
         if self._count:
-            ids = np.concatenate(self._ids)
-            first, last = int(ids[0]), int(ids[-1])
-            values = as_array(pa.chunked_array(self._values))
+            first, last = int(self._ids[0][0]), int(self._ids[-1][-1])
+            values = self._values[0] if len(self._values) == 1 else as_array(pa.chunked_array(self._values))
             self._values, self._ids, self._count = [], [], 0
             yield Zone(values, first >> 32, first & _OFFSETS, last - first + 1)
 
