@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests start hundreds of processes that import this package; bytecode files save compiling it each time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo test check format protos bench screenshots compare chart compare-spark compare-types compare-write compare-sizes compare-changes compare-refs compare-namespaces compare-remote compare-buckets docs asan fuzz model writers names old-releases old-namespaces hunt-nested hunt-filters hunt-indices hunt-dask hunt-spark wheel clean distclean
+.PHONY: help setup demo test check format protos bench screenshots compare chart compare-spark compare-types compare-write compare-sizes compare-changes compare-refs compare-indices compare-namespaces compare-remote compare-buckets docs asan fuzz model writers names old-releases old-namespaces hunt-nested hunt-filters hunt-indices hunt-dask hunt-spark wheel clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -35,6 +35,7 @@ help:
 	@echo "make compare-changes  measures changes of a table by lancecy and pylance: deletes, updates, compaction, ..."
 	@echo "make compare-refs  measures branches, clones and tags by lancecy and pylance, of 1 and of 10,000 fragments"
 	@echo "make compare-namespaces  measures namespaces of lancecy and pylance, without tables and with 100,000"
+	@echo "make compare-indices  measures look-ups through indices, and building these, by lancecy and pylance"
 	@echo "make compare-remote  measures lancecy and pylance on an S3 server: time, requests and bytes, also with slow requests"
 	@echo "make compare-buckets  measures reads and writes of a table on one and on three S3 servers with capped bandwidth"
 	@echo "make model    tests many random histories of tables that lancecy and pylance change in turn"
@@ -172,6 +173,9 @@ compare-refs: $(BUILT)
 
 compare-namespaces: $(BUILT)
 	$(PY) bench/compare_namespaces.py $(ARGS)
+
+compare-indices: $(BUILT)
+	$(PY) bench/compare_indices.py $(ARGS)
 
 compare-remote: $(BUILT)
 	$(PY) bench/compare_remote.py $(ARGS)

@@ -36,6 +36,8 @@ from compare import machine, show
 MODULES = {"lancecy": "lancecy", "pylance": "lance"}
 BUILT_ROWS = 2_000_000
 GROUP_ROWS = 2000
+LOOK_UPS = 5
+"""Look-ups of a turn, each with new constants."""
 INDICES = {"id": "BTREE", "g": "BITMAP", "t": "ZONEMAP", "u": "BLOOMFILTER"}
 
 
@@ -157,17 +159,16 @@ def measure_look_up(
     seconds: dict[str, list[float]] = {name: [] for name in paths}
     is_same = True
     # The first look-ups read what later ones find in memory.
-    for turn in range(repeat + 3):
+    for turn in range(LOOK_UPS * (repeat + 1)):
         where = work.where(random, rows)
         results = {}
         for name in (*paths,) if turn % 2 else (*reversed(paths),):
-            gc.collect()
             started = clock()
             dataset = opened(name, paths[name]) if work.is_cold else handles[name]
             results[name] = looked_up(work, dataset, where)
             seconds[name].append(clock() - started)
         is_same &= same(results)
-    return {name: 1e3 * statistics.median(taken[3:]) for name, taken in seconds.items()}, is_same
+    return {name: 1e3 * statistics.median(taken[LOOK_UPS:]) for name, taken in seconds.items()}, is_same
 
 
 def measure_building(
