@@ -98,7 +98,12 @@ def stored_rows(
     blobs = [field for field in projection.fields if any(node.is_blob for node in field.walk())]
 
     def read(window: Sequence[ScanUnit]) -> list[UnitRows]:
-        found = read_rows(context, projection, window, schedule_of(context, window), request.use_stats)
+        # Bytes of blobs are read for the rows of one fragment, so each unit is read apart.
+        parts = [[unit] for unit in window] if blobs else [window]
+        schedule = schedule_of(context, window)
+        found = [
+            one for part in parts for one in read_rows(context, projection, part, schedule, request.use_stats)
+        ]
         if is_large:
             context.release(window)
         return found
