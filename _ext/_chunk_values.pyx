@@ -34,8 +34,7 @@ cdef enum:
     SHORT = 4
 
 
-cdef struct Codec:
-    # How levels or values are coded: an integer of `nbytes` each, or bytes of strings.
+cdef struct Codec:  # of levels or values: an integer of `nbytes` each, or bytes of strings
     int64_t kind
     int64_t nbytes
     Packing packing
@@ -47,16 +46,14 @@ cdef struct Program:
     Codec levels
     Codec values
 
-cdef struct Parts:
-    # The levels and the values of a chunk, and how many levels it states, modulo 65536.
+cdef struct Parts:  # of a chunk, and how many levels it states, modulo 65536
     int64_t num_levels
     int64_t levels
     int64_t levels_size
     int64_t values
     int64_t values_size
 
-cdef struct Output:
-    # Where the next levels and values go; `total` bytes of strings precede them.
+cdef struct Output:  # where the next levels and values go; `total` bytes of strings precede them
     uint8_t *levels
     uint8_t *values
     int64_t *starts
@@ -75,15 +72,15 @@ cdef Codec _codec(const int64_t[::1] numbers, Py_ssize_t first, bint is_level) e
         raise ValueError("a program has an unknown kind of levels or values")
     if codec.kind == 0:
         return codec
-    if bits <= 0 or bits & 7 or bits >> 3 > INT32_MAX or (is_level and bits != 16):
-        raise ValueError("a program has levels or values of an impossible width")
-    if codec.kind == TEXT and bits != 32 and bits != 64:
+    if (
+        bits <= 0 or bits & 7 or bits >> 3 > INT32_MAX or (is_level and bits != 16)
+        or (codec.kind == TEXT and bits != 32 and bits != 64)
+        or (codec.kind == BLOCKS and not 0 <= packed <= bits)
+    ):
         raise ValueError("a program has levels or values of an impossible width")
     if codec.kind == INLINE or codec.kind == BLOCKS:
         codec.packing = packing_of(bits)
     if codec.kind == BLOCKS:
-        if not 0 <= packed <= bits:
-            raise ValueError("a program has levels or values of an impossible width")
         codec.packing.width, codec.packing.mask = <uint64_t> packed, ones(<uint64_t> packed)
     return codec
 

@@ -6,7 +6,6 @@ next table. Each round codes more of the sample.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from cursor cimport FAULT_NONE, FAULT_OUT_SIZE, FAULT_TEXT_OFFSETS, Fault, has, load_word, store_word
@@ -25,6 +24,8 @@ cdef enum:
     SAMPLE = 1 << 14
     PIECE = 512
     TABLE_BYTES = 2312
+    # Words of memory for counting.
+    SCRATCH = 1 << 18
     # A single byte without a symbol takes two: a symbol for it saves more than its length says.
     BYTE_GAIN = 8
 
@@ -216,6 +217,7 @@ def fsst_train(
     const uint8_t[::1] offsets not None,
     Py_ssize_t width,
     uint8_t[::1] out_table not None,
+    uint64_t[::1] out_scratch not None,
 ):
     """Find symbols for texts.
 
@@ -228,6 +230,8 @@ def fsst_train(
         Of an offset.
     out_table : (2312,) uint8
         The table as pages have it.
+    out_scratch : (262144,) uint64
+        Memory to count in; what it holds before and after has no meaning.
 
     Returns
     -------
@@ -248,33 +252,31 @@ def fsst_train(
     >>> import numpy as np
     >>> from lancecy.kernels import fsst_train
     >>> text, table = np.frombuffer(b"tattoo" * 100, np.uint8), np.empty(2312, np.uint8)
-    >>> fsst_train(text, np.array([0, 600], np.int32).view(np.uint8), 4, table)[0]
+    >>> fsst_train(text, np.array([0, 600], np.int32).view(np.uint8), 4, table, np.empty(1 << 18, np.uint64))[0]
     512
     """
     cdef Texts texts = _texts(values, offsets, width)
     cdef Fault fault
     cdef int64_t seen = 0, coded = 0, i
     cdef Work *work
-    if out_table.shape[0] != TABLE_BYTES:
-        raise ValueError("a table of symbols has 2312 bytes")
+    if out_table.shape[0] != TABLE_BYTES or out_scratch.shape[0] != SCRATCH:
+        raise ValueError("a table of symbols has 2312 bytes, and the memory to count in 262144 words")
+    if sizeof(Work) > SCRATCH * sizeof(uint64_t):
+        raise ValueError("the memory to count in is too small")
     fault.code = FAULT_NONE
-    work = <Work *> malloc(sizeof(Work))
-    if work == NULL:
-        raise MemoryError("no memory to count symbols")
-    try:
-        with nogil:
-            no_symbols(&work.table)
-            if texts.count > 0:
-                seen = _train(work, &texts, &coded, &fault)
-        if seen < 0:
-            fail(fault.code, fault.index)
-        out_table[:] = 0
-        store_word(&out_table[0], <uint64_t> 0x46535354 << 32 | 1 << 24 | <uint64_t> work.table.count, 8)
-        for i in range(work.table.count):
-            store_word(&out_table[8 + 8 * i], work.table.symbols[i], 8)
-            out_table[8 + 8 * work.table.count + i] = work.table.lengths[i]
-    finally:
-        free(work)
+    # bounds: the memory holds the counts, as was just checked.
+    work = <Work *> &out_scratch[0]
+    with nogil:
+        no_symbols(&work.table)
+        if texts.count > 0:
+            seen = _train(work, &texts, &coded, &fault)
+    if seen < 0:
+        fail(fault.code, fault.index)
+    out_table[:] = 0
+    store_word(&out_table[0], <uint64_t> 0x46535354 << 32 | 1 << 24 | <uint64_t> work.table.count, 8)
+    for i in range(work.table.count):
+        store_word(&out_table[8 + 8 * i], work.table.symbols[i], 8)
+        out_table[8 + 8 * work.table.count + i] = work.table.lengths[i]
     return seen, coded
 
 

@@ -8,6 +8,7 @@ def fsst_train(
     offsets: NDArray[np.uint8],
     width: int,
     out_table: NDArray[np.uint8],
+    out_scratch: NDArray[np.uint64],
 ) -> tuple[int, int]: ...
 def fsst_encode(
     table: NDArray[np.uint8],
