@@ -27,10 +27,8 @@ cdef enum:
     BLOCKS = 3
     TEXT = 4
     NUMBERS = 13
-    # Chunks to prefetch ahead: for scattered rows every header is on its own page of memory.
-    AHEAD = 16
-    # Runs to prefetch ahead, and the longest runs for which it pays.
-    RUNS_AHEAD = 8
+    AHEAD = 16  # chunks to prefetch ahead: for scattered rows every header is on its own page of memory
+    RUNS_AHEAD = 8  # runs to prefetch ahead, and the longest runs for which it pays
     SHORT = 4
 
 
@@ -115,9 +113,7 @@ cdef int32_t _parts(
     place.at += 2
     if part_into(&place, program.header.rep_bytes, length, position, &start, &size) < 0:
         return FAULT_CHUNK_PARTS
-    if part_into(
-        &place, program.header.def_bytes, length, position, &parts.levels, &parts.levels_size
-    ) < 0:
+    if part_into(&place, program.header.def_bytes, length, position, &parts.levels, &parts.levels_size) < 0:
         return FAULT_CHUNK_PARTS
     for b in range(program.header.num_buffers):
         if part_into(&place, program.header.size_width, length, position, &start, &size) < 0:

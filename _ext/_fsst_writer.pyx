@@ -252,7 +252,8 @@ def fsst_train(
     >>> import numpy as np
     >>> from lancecy.kernels import fsst_train
     >>> text, table = np.frombuffer(b"tattoo" * 100, np.uint8), np.empty(2312, np.uint8)
-    >>> fsst_train(text, np.array([0, 600], np.int32).view(np.uint8), 4, table, np.empty(1 << 18, np.uint64))[0]
+    >>> offsets, scratch = np.array([0, 600], np.int32).view(np.uint8), np.empty(1 << 18, np.uint64)
+    >>> fsst_train(text, offsets, 4, table, scratch)[0]
     512
     """
     cdef Texts texts = _texts(values, offsets, width)

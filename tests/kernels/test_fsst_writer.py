@@ -84,7 +84,9 @@ def test_both_find_the_same_symbols_and_codes(texts: list[bytes], width: int, da
     if damage == 1:
         values = values[:-1]
     inputs: dict[str, Any] = {"values": values, "offsets": offsets, "width": width}
-    found = assert_same("fsst_train", {**inputs, "out_scratch": scratch()}, {"out_table": (TABLE_BYTES, np.uint8)})
+    found = assert_same(
+        "fsst_train", {**inputs, "out_scratch": scratch()}, {"out_table": (TABLE_BYTES, np.uint8)}
+    )
     table = np.frombuffer(found.outs[0], np.uint8) if found.outs else np.zeros(TABLE_BYTES, np.uint8)
     room = 2 * values.size - (damage == 2)
     assert_same(
