@@ -24,8 +24,6 @@ cdef enum:
     SAMPLE = 1 << 14
     PIECE = 512
     TABLE_BYTES = 2312
-    # Words of memory for counting.
-    SCRATCH = 1 << 18
     # A single byte without a symbol takes two: a symbol for it saves more than its length says.
     BYTE_GAIN = 8
 
@@ -217,7 +215,6 @@ def fsst_train(
     const uint8_t[::1] offsets not None,
     Py_ssize_t width,
     uint8_t[::1] out_table not None,
-    uint64_t[::1] out_scratch not None,
 ):
     """Find symbols for texts.
 
@@ -230,8 +227,6 @@ def fsst_train(
         Of an offset.
     out_table : (2312,) uint8
         The table as pages have it.
-    out_scratch : (262144,) uint64
-        Memory to count in; what it holds before and after has no meaning.
 
     Returns
     -------
@@ -252,21 +247,19 @@ def fsst_train(
     >>> import numpy as np
     >>> from lancecy.kernels import fsst_train
     >>> text, table = np.frombuffer(b"tattoo" * 100, np.uint8), np.empty(2312, np.uint8)
-    >>> offsets, scratch = np.array([0, 600], np.int32).view(np.uint8), np.empty(1 << 18, np.uint64)
-    >>> fsst_train(text, offsets, 4, table, scratch)[0]
+    >>> fsst_train(text, np.array([0, 600], np.int32).view(np.uint8), 4, table)[0]
     512
     """
     cdef Texts texts = _texts(values, offsets, width)
     cdef Fault fault
     cdef int64_t seen = 0, coded = 0, i
-    cdef Work *work
-    if out_table.shape[0] != TABLE_BYTES or out_scratch.shape[0] != SCRATCH:
-        raise ValueError("a table of symbols has 2312 bytes, and the memory to count in 262144 words")
-    if sizeof(Work) > SCRATCH * sizeof(uint64_t):
-        raise ValueError("the memory to count in is too small")
+    if out_table.shape[0] != TABLE_BYTES:
+        raise ValueError("a table of symbols has 2312 bytes")
+    # Python owns what is counted in, 1.6 MB.
+    cdef uint8_t[::1] scratch = bytearray(sizeof(Work))
+    # bounds: it was made of this size.
+    cdef Work *work = <Work *> &scratch[0]
     fault.code = FAULT_NONE
-    # bounds: the memory holds the counts, as was just checked.
-    work = <Work *> &out_scratch[0]
     with nogil:
         no_symbols(&work.table)
         if texts.count > 0:

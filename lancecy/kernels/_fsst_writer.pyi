@@ -8,7 +8,6 @@ def fsst_train(
     offsets: NDArray[np.uint8],
     width: int,
     out_table: NDArray[np.uint8],
-    out_scratch: NDArray[np.uint64],
 ) -> tuple[int, int]: ...
 def fsst_encode(
     table: NDArray[np.uint8],

@@ -365,11 +365,7 @@ def valid_call(name: str) -> dict[str, Any]:
             "step": 1,
         },
         "measure_texts": {**texts, "definition": np.zeros(2, np.uint16), "visible_max": 0},
-        "fsst_train": {
-            **texts,
-            "out_table": np.empty(2312, np.uint8),
-            "out_scratch": np.empty(1 << 18, np.uint64),
-        },
+        "fsst_train": {**texts, "out_table": np.empty(2312, np.uint8)},
         "fsst_encode": {
             "table": np.zeros(2312, np.uint8),
             **texts,

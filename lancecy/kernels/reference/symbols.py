@@ -14,9 +14,8 @@ from lancecy.kernels.reference.checks import checked
 __all__ = ["fsst_encode", "fsst_train"]
 
 Bytes = NDArray[np.uint8]
-Words = NDArray[np.uint64]
 
-_ROUNDS, _SAMPLE, _PIECE, _TABLE_BYTES, _SCRATCH = 5, 1 << 14, 512, 2312, 1 << 18
+_ROUNDS, _SAMPLE, _PIECE, _TABLE_BYTES = 5, 1 << 14, 512, 2312
 _MOST_SYMBOLS, _LONGEST, _PLACES, _BYTE_GAIN = 255, 8, 1024, 8
 _ESCAPE = b"\xff"
 _MAGIC = 0x46535354
@@ -129,13 +128,11 @@ def _next(singles: Counter[bytes], pairs: Counter[tuple[bytes, bytes]], least: i
 
 
 @checked
-def fsst_train(
-    values: Bytes, offsets: Bytes, width: int, out_table: Bytes, out_scratch: Words
-) -> tuple[int, int]:
+def fsst_train(values: Bytes, offsets: Bytes, width: int, out_table: Bytes) -> tuple[int, int]:
     """As :func:`lancecy.kernels.fsst_train`."""
     texts = _Texts(values, offsets, width)
-    if out_table.size != _TABLE_BYTES or out_scratch.size != _SCRATCH:
-        raise ValueError("a table of symbols has 2312 bytes, and the memory to count in 262144 words")
+    if out_table.size != _TABLE_BYTES:
+        raise ValueError("a table of symbols has 2312 bytes")
     symbols, seen, coded = _Symbols(), 0, 0
     if texts.count:
         for turn in range(_ROUNDS):

@@ -33,8 +33,6 @@ from lancecy.store.base import Memory
 __all__ = ["write_texts"]
 
 _FEW_BYTES = 32 << 10
-# Memory in which the kernel counts, in words of eight bytes.
-_SCRATCH_WORDS = 1 << 18
 """Fewest bytes of strings that are worth a table of symbols, which takes 2,312 bytes."""
 _SHORT = 5
 _WORTH = 0.94
@@ -118,8 +116,7 @@ def _symbols_of(block: VariableWidth) -> _SymbolTable | None:
         return None
     table = np.empty(TABLE_BYTES, np.uint8)
     offsets = stored_offsets(block).view(np.uint8)
-    scratch = np.empty(_SCRATCH_WORDS, np.uint64)
-    sampled, coded = kernels.fsst_train(memory, offsets, block.offset_width, table, scratch)
+    sampled, coded = kernels.fsst_train(memory, offsets, block.offset_width, table)
     return _SymbolTable(table, coded / sampled) if coded < _WORTH * sampled else None
 
 
