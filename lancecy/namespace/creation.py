@@ -6,6 +6,7 @@ not be added is removed; after a crash, ``remove_unused`` finds it.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -28,7 +29,14 @@ from lance_namespace import (
 
 from lancecy.api.datasets import Dataset
 from lancecy.api.writers import write_dataset
-from lancecy.errors import CommitUnknownError, ExistsError, FormatError, StoreError, printable
+from lancecy.errors import (
+    CommitError,
+    CommitUnknownError,
+    DatasetNotFoundError,
+    ExistsError,
+    FormatError,
+    printable,
+)
 from lancecy.namespace.base import Found, choice
 from lancecy.namespace.catalog import Add, Edit, Replace
 from lancecy.namespace.entries import MANIFEST, TABLE, Entry, checked_location
@@ -76,11 +84,21 @@ class Creations(Removals):
                 return self._created(found.directory, None, found.properties)
             if mode == "Create":
                 raise _exists(names)
+        elif found is not None and mode == "Create":
+            self._check_declared(found)
         properties = dict(request.properties or {})
         made = self._written(
             names, found, view, properties, mode, lambda uri, how: self._write(rows, uri, how)
         )
         return self._created(made[0], made[1], properties)
+
+    def _check_declared(self, found: Found) -> None:
+        """Refuse to create a table that is there without data, unless it was declared: another process may remove it now."""
+        if self._properties.manifest_enabled and not self._directories.is_only_declared(found.directory):
+            raise TableAlreadyExistsError(
+                f"there is a table {printable('.'.join(found.names))!r} already, which lost its data: drop it, or create it "
+                "with mode Overwrite"
+            )
 
     def _write(self, rows: Any, uri: str, mode: Any) -> Dataset:
         options = self.storage_options or None
@@ -100,8 +118,9 @@ class Creations(Removals):
             how = "overwrite" if mode == "Overwrite" else "create"
             try:
                 version = write(self._uri_of(found.directory), how).version
-            except (StoreError, OSError) as error:
+            except (CommitError, OSError) as error:
                 self._check_same(names, found, self._view(), error)
+                _check_not_lost(names, error)
                 raise
             self._set_properties(names, found, properties)
             self._check_not_gone(names, found.directory)
@@ -113,6 +132,7 @@ class Creations(Removals):
             self._withdraw(directory)
             if isinstance(error, ExistsError):
                 raise _exists(names) from error
+            _check_not_lost(names, error)
             raise
         self._registered(names, directory, properties)
         return directory, version
@@ -225,13 +245,14 @@ class Creations(Removals):
 
         def decide(view: View) -> Edit:
             found = self._found(names, view)
-            if found is None:
-                raise TableNotFoundError(f"there is no table {printable('.'.join(names))!r}")
+            if found is None or not found.is_registered:
+                raise TableNotFoundError(f"there is no table {printable('.'.join(names))!r} any more")
             self._check_namespace(target[:-1], view)
             self._check_free(target, view)
             moved.append(found.directory)
-            entry = Entry(object_id(target), TABLE, found.directory, found.properties)
-            return Replace(object_id(names), entry) if found.is_registered else Add([entry])
+            return Replace(
+                object_id(names), Entry(object_id(target), TABLE, found.directory, found.properties)
+            )
 
         self._catalog.change(decide)
         directory = moved[-1]
@@ -388,6 +409,15 @@ def rows_of_stream(data: bytes) -> pa.Table:
 
 def _exists(names: tuple[str, ...]) -> TableAlreadyExistsError:
     return TableAlreadyExistsError(f"there is a table {printable('.'.join(names))!r} already")
+
+
+def _check_not_lost(names: tuple[str, ...], error: BaseException) -> None:
+    """Raise an error of its own if another process removed files while they were written."""
+    is_missing = isinstance(error, CommitError) and isinstance(error.__cause__, DatasetNotFoundError)
+    if is_missing or (isinstance(error, OSError) and error.errno == errno.ENOENT):
+        raise ConcurrentModificationError(
+            f"another process removed files of table {printable('.'.join(names))!r} while it was created: try again"
+        ) from error
 
 
 def _relative(location: str, names: tuple[str, ...]) -> str:

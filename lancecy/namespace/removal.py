@@ -7,22 +7,23 @@ A directory ``<name>.lance`` is a table of V1 by itself. Before its row is remov
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from lance_namespace import InvalidInputError, TableNotFoundError
 
 from lancecy.errors import printable
 from lancecy.namespace.base import Found, NamespaceBase
-from lancecy.namespace.catalog import Edit, Remove
-from lancecy.namespace.entries import TABLE
+from lancecy.namespace.catalog import Add, Edit, Remove
+from lancecy.namespace.entries import TABLE, Entry
 from lancecy.namespace.folders import DEREGISTERED
 from lancecy.namespace.names import DIRECTORY_SUFFIX, object_id
 from lancecy.namespace.view import View
 
 __all__ = ["Removals", "is_shown_by_name"]
 
-# Seconds after which pylance has registered a table whose directory it wrote.
-_REGISTERED_WITHIN = 1.0
+# Seconds between the two steps of a creation or removal by pylance.
+_CHANGED_WITHIN = 1.0
 
 
 def is_shown_by_name(directory: str) -> bool:
@@ -40,9 +41,11 @@ class Removals(NamespaceBase):
     """What drops, renames and deregistrations share."""
 
     def _settled(self, names: tuple[str, ...]) -> Found:
-        """A table that is to leave its place; one that its directory alone shows is looked up again a moment later.
+        """A table that is to leave its place; with ``__manifest`` it has a row then.
 
-        pylance writes the directory of a new table before its row. Without its directory the row would be without a table.
+        A table that its directory alone shows gets one: of several processes that drop, deregister or rename it, the one
+        that changes the row wins. Before that, it is looked up again a moment later if something changed lately: pylance
+        writes the directory of a new table before its row, and removes the row of a dropped one before its directory.
 
         Raises
         ------
@@ -51,11 +54,31 @@ class Removals(NamespaceBase):
         found = self._table(names)
         if found.is_registered or not self._properties.manifest_enabled:
             return found
-        young = datetime.now(UTC) - timedelta(seconds=_REGISTERED_WITHIN)
-        if self._directories.is_older(found.directory, young):
-            return found
-        time.sleep(_REGISTERED_WITHIN)
-        return self._table(names)
+        if self._is_changing(found.directory):
+            time.sleep(_CHANGED_WITHIN)
+        return self._taken_up(names)
+
+    def _is_changing(self, directory: str) -> bool:
+        """Whether a directory without a row may be that of a table that pylance creates or drops now."""
+        moment = datetime.now(UTC) - timedelta(seconds=_CHANGED_WITHIN)
+        snapshot = self._view().snapshot
+        changed = None if snapshot is None else snapshot.manifest.timestamp
+        is_old = changed is None or changed < moment
+        return not (is_old and self._directories.is_older(directory, moment))
+
+    def _taken_up(self, names: tuple[str, ...]) -> Found:
+        """A table of the root, which gets a row if its directory alone shows it."""
+        taken: list[Found] = []
+
+        def decide(view: View) -> Edit | None:
+            found = self._found(names, view)
+            if found is None:
+                raise _gone(names)
+            taken.append(found)
+            return None if found.is_registered else Add([Entry(object_id(names), TABLE, found.directory)])
+
+        self._catalog.change(decide)
+        return replace(taken[-1], is_registered=True)
 
     def _hide(self, directory: str, *, is_removed: bool = False) -> bool:
         """Hide a directory from listings of V1; returns whether it was shown."""
@@ -81,7 +104,7 @@ class Removals(NamespaceBase):
         def decide(view: View) -> Edit:
             found = self._found(names, view)
             if found is None or not found.is_registered:
-                raise TableNotFoundError(f"there is no table {printable('.'.join(names))!r} any more")
+                raise _gone(names)
             if with_files:
                 self._check_alone(found, view)
             if self._hide(found.directory, is_removed=with_files):
@@ -123,3 +146,7 @@ class Removals(NamespaceBase):
             return False
         self._catalog.change(decide)
         return is_removed
+
+
+def _gone(names: tuple[str, ...]) -> TableNotFoundError:
+    return TableNotFoundError(f"there is no table {printable('.'.join(names))!r} any more")

@@ -30,6 +30,7 @@ from lancecy.namespace.failures import with_codes
 from lancecy.namespace.folders import DEREGISTERED
 from lancecy.namespace.names import directory_of, object_id, path_of
 from lancecy.namespace.pages import Page, asked, page_of
+from lancecy.namespace.removal import is_shown_by_name
 from lancecy.namespace.schemas import counts, json_schema
 from lancecy.namespace.view import View
 from lancecy.table.refs.reference import Reference
@@ -176,8 +177,8 @@ class Tables(Creations):
         if found.is_registered:
             found = self._removed_row(names, with_files=True)
         self._directories.remove(found.directory)
-        if self._properties.manifest_enabled and not found.is_registered:
-            # Its creator may have registered it meanwhile.
+        if found.is_registered and is_shown_by_name(found.directory):
+            # pylance may have created it a moment ago, and added its row only now.
             self._forget_if_gone(names, found.directory)
         return DropTableResponse(
             id=list(names),
