@@ -11,7 +11,8 @@ __all__ = ["set_filter_bits"]
 cdef extern from *:
     """
     static const uint32_t lancecy_salts[8] = {
-        0x47B6137BU, 0x44974D91U, 0x8824AD5BU, 0xA2B7289DU, 0x705495C7U, 0x2DF1424BU, 0x9EFC4947U, 0x5C6BFB31U};
+        0x47B6137BU, 0x44974D91U, 0x8824AD5BU, 0xA2B7289DU,
+        0x705495C7U, 0x2DF1424BU, 0x9EFC4947U, 0x5C6BFB31U};
 
     /* One bit in each of the eight words of a block, little-endian as bytes. */
     static inline void lancecy_set_bits(uint8_t *block, uint32_t key)

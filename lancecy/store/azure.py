@@ -109,6 +109,8 @@ def use_policy(fs: Any, policy: RetryPolicy) -> None:
     fs : adlfs.AzureBlobFileSystem
     policy : RetryPolicy
     """
+    if getattr(fs, "makes_tries", False):
+        return  # fsspec has given out the same file system before
     client = fs.service_client
     retries = client._config.retry_policy
     count = retries.increment

@@ -124,6 +124,9 @@ def build(
 def _opened(protocol: str, url: str, options: Mapping[str, Any], policy: RetryPolicy) -> tuple[Any, str]:
     """The file system of a URL, and the folder in it."""
     if protocol != "gs" or os.environ.get(_ZONAL):
+        if protocol in _AZURE and policy != RetryPolicy():
+            # fsspec keeps file systems by their options: one with another policy must not be found.
+            options = {**options, "lancecy_policy": (policy.retries, policy.limit_s)}
         fs, root = importlib.import_module("fsspec.core").url_to_fs(url, **options)
         if _is_azure(fs) and hasattr(fs, "service_client"):
             use_policy(fs, policy)

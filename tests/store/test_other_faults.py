@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import lancecy
 from lancecy.errors import CommitUnknownError, StoreError
 from lancecy.store.fsspec import FsspecStore
 from lancecy.store.retries import RetryPolicy
-from tests.helpers.object_stores import AzureServer, GcsServer
+from tests.helpers.object_stores import ACCOUNT, ACCOUNT_KEY, AzureServer, GcsServer
 from tests.helpers.proxy import FaultProxy, WireFault, start_proxy
 
 pytestmark = pytest.mark.s3
@@ -148,6 +149,19 @@ def test_retries_end_after_the_retry_time(broken: Broken) -> None:
         broken.scanned()
     # Pauses of at least 0.05, 0.1, 0.2 and 0.4 s.
     assert 1 < caught.value.tries <= 4
+
+
+def test_tables_of_one_account_keep_their_own_policies() -> None:
+    place = {"account_name": ACCOUNT, "account_key": ACCOUNT_KEY, "endpoint": "http://127.0.0.1:1/a"}
+    for retries in (1, 10, 1, 3):
+        options = place if retries == 10 else {**place, "client_max_retries": retries}
+        found = FsspecStore("az://bucket/t", options)._open().fs.service_client._config.retry_policy
+        assert found.total_retries == retries
+        sent = SimpleNamespace(body=None, method="GET", url="http://h/a")
+        request = SimpleNamespace(http_request=sent, context=SimpleNamespace(options={}))
+        settings = found.configure_retries(request)
+        tries = [found.increment(settings, sent, error=OSError()) for _ in range(retries + 1)]
+        assert tries == [True] * retries + [False]
 
 
 def test_options_are_those_of_s3() -> None:
