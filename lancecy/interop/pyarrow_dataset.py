@@ -20,6 +20,7 @@ from pyarrow import fs
 
 from lancecy.errors import UnsupportedError
 from lancecy.interop.source import Scan, Source
+from lancecy.scanning.column_forms import as_output
 
 __all__ = ["PyarrowDataset", "to_pyarrow_dataset"]
 
@@ -158,11 +159,12 @@ class PyarrowDataset(pads.FileSystemDataset):  # type: ignore[misc]
 
     def _in_form(self, rows: pa.Table) -> pa.Table:
         """The rows with texts as dictionaries where the schema has these."""
-        for index, field in enumerate(rows.schema):
-            if field.name in self.schema.names and pa.types.is_dictionary(self.schema.field(field.name).type):
-                column = rows.column(index)
-                if not pa.types.is_dictionary(column.type):
-                    rows = rows.set_column(index, field.name, column.dictionary_encode())
+        known = set(self.schema.names)
+        for index, name in enumerate(rows.column_names):
+            column = rows.column(index)
+            made = as_output(column, self.schema.field(name)) if name in known else column
+            if made.type != column.type:
+                rows = rows.set_column(index, name, made)
         return rows
 
     # -- other datasets made of it --------------------------------------------

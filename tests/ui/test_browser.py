@@ -259,7 +259,7 @@ def _encoded(text: str) -> str:
 
 @pytest.mark.parametrize("site", ["http://evil.test/", "http://127.0.0.1:50001/"])
 def test_other_sites_cannot_use_the_cookie_of_a_visitor(browser: Any, server: Shown, site: str) -> None:
-    """Another port of this machine is the same site for cookies, and another origin all the same."""
+    """Another port of this machine is the same site for cookies, but another origin."""
     visit = Visit(browser, server)
     other = visit.context.new_page()
     answers: list[tuple[str, int]] = []
