@@ -64,7 +64,7 @@ $(INSTALLED): pyproject.toml setup.py
 	@echo "installing lancecy and its development tools into $(VENV) (the first time takes a few minutes)"
 	$(PY) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' > $(VENV)/build-requirements.txt
 	$(PY) -m pip install --quiet -r $(VENV)/build-requirements.txt
-	PYTHONWARNINGS=ignore $(PY) -m pip install --quiet --no-build-isolation --editable '.[dev]'
+	LANCECY_WITHOUT_KERNELS=1 PYTHONWARNINGS=ignore $(PY) -m pip install --quiet --no-build-isolation --editable '.[dev]'
 	@touch $@
 
 $(BUILT): $(INSTALLED) setup.py $(wildcard _ext/*.pyx _ext/*.pxd)

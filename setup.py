@@ -5,6 +5,9 @@ checks stay on and C division stays off, because the kernels read strangers' byt
 ``LANCECY_CYTHON_DEBUG=1`` builds with the address and undefined-behaviour sanitizers (``make asan``), ``fuzz``
 with the first and coverage (``make fuzz``); both by way of ``tests/fuzz/build.py``.
 
+``LANCECY_WITHOUT_KERNELS=1`` installs the package alone: ``make setup`` builds the kernels in place after that, and
+an editable install would compile them once more in a folder of its own.
+
 Besides, what Spark looks for lies at the top level of an installation (``BuildAutoload``).
 """
 
@@ -116,7 +119,7 @@ build.sub_commands = [*build.sub_commands, ("build_autoload", None)]
 setup(
     cmdclass={"build_autoload": BuildAutoload},
     ext_modules=cythonize(
-        extensions,
+        [] if os.environ.get("LANCECY_WITHOUT_KERNELS") == "1" else extensions,
         compiler_directives=DIRECTIVES,
         include_path=["_ext"],
         build_dir="build/cython",
