@@ -13,7 +13,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -31,16 +31,17 @@ from lancecy.errors import (
     ExistsError,
     LanceError,
 )
-from lancecy.expr import col
 from lancecy.namespace.entries import COLUMNS, Entry, metadata_text, rows_of
 from lancecy.namespace.upkeep import fragments_to_merge, has_large_fragments, update_indices
 from lancecy.namespace.view import View, check_flags
 from lancecy.session import Session
 from lancecy.store.base import ObjectMeta
 from lancecy.table.location import TableLocation
+from lancecy.table.manifest import Fragment
 from lancecy.table.operations import Update
 from lancecy.table.snapshot import Snapshot, committed_snapshot, newest_snapshot
 from lancecy.table.versions import ManifestLocation
+from lancecy.table.versions.locate import latest
 from lancecy.write.progress import WriteProgress
 
 __all__ = ["Add", "Catalog", "Edit", "Remove", "Replace"]
@@ -188,10 +189,10 @@ class Catalog:
         if view.snapshot is None:
             raise DatasetNotFoundError(f"there is no table at {self._location.uri} any more", kind="dataset")
         ds, gone = Dataset(view.snapshot), _ids_that_go(edit)
-        old = ds.to_table(filter=col("object_id").isin(gone), with_row_address=True) if gone else None
+        old = view.rows_of(gone) if gone else None
         added = _rows_that_come(edit, old, ds.schema)
         merged = fragments_to_merge(ds, added.num_rows)
-        kept = ds.to_table(fragments=merged) if merged else ds.schema.empty_table()
+        kept = view.rows_in(merged).select(ds.schema.names)
         kept = kept.filter(pc.invert(pc.is_in(kept["object_id"], value_set=pa.array(gone, pa.string()))))
         rows = pa.concat_tables([kept, added]).sort_by("object_id")
         return self._publish(view.snapshot, rows, tuple(merged), _places(old, merged))
@@ -207,7 +208,7 @@ class Catalog:
 
         Returns the version that was made, or None if it cannot be read, which is no error of the change.
         """
-        options, request = WriteRequest("append"), _request()
+        options, request = WriteRequest("append"), replace(_request(), written_ns=time.time_ns())
         plan = planned(rows.schema, self._location, self._session, snapshot, options)
         files = plan.new_files(self._location, self._session, options)
         made = files.write(rows.to_reader(), WriteProgress(None)) if rows.num_rows else []
@@ -216,7 +217,7 @@ class Catalog:
             done = commit_operation(operation, self._location, self._session, snapshot, request)
         with suppress(LanceError):
             newest = committed_snapshot(self._location, done.version, self._session, done.written)
-            self._held = _Held(View(newest), newest)
+            self._held = _Held(View(newest, _whole(newest, made, rows)), newest)
             return Dataset(newest)
         return None
 
@@ -231,18 +232,24 @@ class Catalog:
 class _Held:
     """A version that was the newest one, and whether it still is.
 
-    A listing of all versions takes long once there are many. Versions follow each other without gaps, so on a disk two
+    On a disk, a listing of all versions takes long once there are many. Versions follow each other without gaps, so two
     look-ups tell the same, as long as no clean-up removed versions. No clean-up removes versions of the last seconds.
+    Another store lists the newest versions first, in one request.
     """
 
     def __init__(self, view: View, snapshot: Snapshot) -> None:
         self.view = view
         self._snapshot = snapshot
         self._since = time.monotonic()
-        self._file = self._head(snapshot.version)
+        self._is_disk = snapshot.store.traits.is_mapped
+        self._file = self._head(snapshot.version) if self._is_disk else None
+        # "" until a version that this process made is listed.
+        self._identity = snapshot.manifest_file.identity
 
     def is_newest(self) -> bool:
         """Whether the table has no newer version; False if that is not known."""
+        if not self._is_disk:
+            return self._is_listed()
         if self._file is None or time.monotonic() - self._since > _TRUSTED:
             return False
         return (
@@ -250,14 +257,28 @@ class _Held:
             and self._head(self._snapshot.version) == self._file
         )
 
+    def _is_listed(self) -> bool:
+        try:
+            newest = latest(self._snapshot.store, self._snapshot.versions)
+        except DatasetNotFoundError:
+            return False
+        self._identity = self._identity or newest.identity
+        return newest == self._snapshot.manifest_file and newest.identity == self._identity != ""
+
     def _head(self, version: int) -> ObjectMeta | None:
-        if not self._snapshot.store.traits.is_mapped:
-            return None
         naming = self._snapshot.manifest_file.naming
         try:
             return self._snapshot.store.head(ManifestLocation.canonical(version, naming).path)
         except DatasetNotFoundError:
             return None
+
+
+def _whole(snapshot: Snapshot, made: Sequence[Fragment], rows: pa.Table) -> pa.Table | None:
+    """All rows of a version with their addresses, if it has nothing but these new ones."""
+    if [part.files for part in snapshot.fragments] != [part.files for part in made] or len(made) != 1:
+        return None
+    first = np.uint64(snapshot.fragments[0].id << 32)
+    return rows.append_column("_rowaddr", pa.array(first + np.arange(rows.num_rows, dtype=np.uint64)))
 
 
 def _ids_that_go(edit: Edit) -> list[str]:

@@ -1,24 +1,26 @@
 """Rows of the table ``__manifest`` at one version: finds objects, and lists names in parts.
 
-Look-ups use the indices of the table where it has them (``upkeep``). A listing that needs few names reads the ids between
-two page bounds of the BTREE index at a time, in ascending order.
+A small table is read whole, once. Look-ups in a larger one use its indices (``upkeep``), and a listing that needs few
+names reads the ids between two page bounds of the BTREE index at a time, in ascending order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancecy.api.datasets import Dataset
-from lancecy.errors import FormatError, UnsupportedError, printable
-from lancecy.expr import col, lit
+from lancecy.errors import DatasetNotFoundError, FormatError, UnsupportedError, printable
+from lancecy.expr import bind, col, lit, mask
 from lancecy.expr.build import Term
 from lancecy.index.catalog import catalog_of
 from lancecy.namespace.entries import COLUMNS, MANIFEST, TABLE, Entry
 from lancecy.namespace.names import DELIMITER
+from lancecy.namespace.upkeep import SMALL
 from lancecy.table.snapshot import Snapshot
 
 __all__ = ["View", "check_flags"]
@@ -30,6 +32,8 @@ _AFTER = {DELIMITER: "%", "/": "0"}
 # A listing reads at most so many pages of the index at a time.
 _MOST_PAGES = 64
 _MOST_FOUND = 256
+# Bytes of the data files of a table that is read whole.
+_WHOLE_BYTES = 1 << 20
 
 
 class View:
@@ -39,6 +43,8 @@ class View:
     ----------
     snapshot : Snapshot or None
         None if there is no ``__manifest``: there are no rows then.
+    rows : pyarrow.Table, optional
+        All rows with their addresses, if they are known.
 
     Raises
     ------
@@ -48,8 +54,9 @@ class View:
         The table has feature flags that this release does not know.
     """
 
-    def __init__(self, snapshot: Snapshot | None) -> None:
+    def __init__(self, snapshot: Snapshot | None, rows: pa.Table | None = None) -> None:
         self.snapshot = snapshot
+        self._known = rows
         self._table = None if snapshot is None else Dataset(snapshot)
         self._found: dict[str, Entry | None] = {}
         if self._table is not None:
@@ -174,6 +181,31 @@ class View:
         known = {row["object_id"]: row for row in rows}
         return [Entry.of(known[object_id]) for object_id in object_ids]
 
+    def rows_of(self, object_ids: Sequence[str]) -> pa.Table:
+        """The rows of several ids, with all columns and their addresses.
+
+        Parameters
+        ----------
+        object_ids : sequence of str
+        """
+        condition = col("object_id").isin(list(object_ids))
+        if self._whole is None:
+            return self._dataset.to_table(filter=condition, with_row_address=True)
+        return self._whole.filter(_mask(self._whole, condition))
+
+    def rows_in(self, fragments: Sequence[int]) -> pa.Table:
+        """The rows of some fragments, with all columns and their addresses.
+
+        Parameters
+        ----------
+        fragments : sequence of int
+            Their ids.
+        """
+        if self._whole is None:
+            return self._dataset.to_table(fragments=list(fragments), with_row_address=True)
+        inside = pc.shift_right(self._whole["_rowaddr"], pa.scalar(32, pa.uint64()))
+        return self._whole.filter(pc.is_in(inside, value_set=pa.array(fragments, pa.uint64())))
+
     def _rows(self, condition: Term) -> list[dict[str, str | None]]:
         rows: list[dict[str, str | None]] = self._scan(_READ, condition).to_pylist()
         return rows
@@ -184,7 +216,30 @@ class View:
     def _scan(self, columns: list[str], condition: Term) -> pa.Table:
         if self._table is None:
             return pa.table({name: pa.array([], pa.string()) for name in columns})
-        return self._table.to_table(columns=columns, filter=condition)
+        if self._whole is None:
+            return self._table.to_table(columns=columns, filter=condition)
+        return self._whole.select(columns).filter(_mask(self._whole, condition))
+
+    @cached_property
+    def _whole(self) -> pa.Table | None:
+        """All rows with their addresses; None if they are many."""
+        if self._known is not None or self.snapshot is None:
+            return self._known
+        count = self.snapshot.row_counts.num_rows
+        size = sum(file.size or _WHOLE_BYTES for part in self.snapshot.fragments for file in part.files)
+        if count is None or count > SMALL or size > _WHOLE_BYTES:
+            return None
+        return self._dataset.to_table(with_row_address=True)
+
+    @property
+    def _dataset(self) -> Dataset:
+        if self._table is None:
+            raise DatasetNotFoundError(f"there is no {MANIFEST}", kind="dataset")
+        return self._table
+
+
+def _mask(rows: pa.Table, condition: Term) -> pa.ChunkedArray:
+    return mask(bind(condition.expr, rows.schema, boolean=True), rows)
 
 
 def _prefix(namespace: str) -> str:

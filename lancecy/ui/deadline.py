@@ -19,6 +19,7 @@ __all__ = ["Deadline", "TooSlowError", "Workers"]
 T = TypeVar("T")
 
 _MOST_AT_ONCE = 4
+_MOST_LATE = 16
 # Work stops itself a little earlier, so that its page can say more than that it was stopped.
 _OWN_SHARE = 0.8
 
@@ -72,14 +73,20 @@ class Deadline:
 class Workers:
     """Runs work in threads, a few at once, which do not keep the program from ending.
 
+    Work that its page no longer waits for makes room for other work. It goes on, since no thread can be ended from
+    outside; if much of it does, pages wait for it again.
+
     Parameters
     ----------
     most : int
         At once; others wait for them until their time is over.
+    most_late : int
+        That no page waits for and that is not counted.
     """
 
-    def __init__(self, most: int = _MOST_AT_ONCE) -> None:
+    def __init__(self, most: int = _MOST_AT_ONCE, most_late: int = _MOST_LATE) -> None:
         self._free = threading.BoundedSemaphore(most)
+        self._late = threading.BoundedSemaphore(most_late)
 
     def run(self, work: Callable[[Deadline], T], seconds: float) -> T:
         """What the work returns.
@@ -97,8 +104,13 @@ class Workers:
         """
         deadline = Deadline(seconds)
         if not self._free.acquire(timeout=deadline.left):
-            raise deadline.error()
+            raise TooSlowError(
+                f"pages asked for before are still at work, so nothing was read for this one within {seconds:.0f} s: "
+                "try again later"
+            )
         answer: Future[T] = Future()
+        # Whoever comes first, the end of the work or the end of its time, says which of the two counts it.
+        counts, lock = self._free, threading.Lock()
 
         def worked() -> None:
             try:
@@ -106,12 +118,17 @@ class Workers:
             except BaseException as error:  # noqa: BLE001 - raised again by the one who waits
                 answer.set_exception(error)
             finally:
-                self._free.release()
+                with lock:
+                    counts.release()
 
         threading.Thread(target=worked, name="lancecy-ui", daemon=True).start()
         try:
             return answer.result(timeout=deadline.left)
         except TimeoutError:
-            if answer.done():
-                raise
+            with lock:
+                if answer.done():
+                    return answer.result()
+                if self._late.acquire(blocking=False):
+                    counts.release()
+                    counts = self._late
             raise deadline.error() from None

@@ -1,8 +1,13 @@
-"""Namespaces of V1 and V2 in a bucket of an S3 server."""
+"""Namespaces of V1 and V2 in buckets of S3, Google Cloud Storage and Azure."""
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import lance_namespace as ln
@@ -25,25 +30,48 @@ from tests.helpers.namespaces import (
     tables,
     theirs,
 )
-from tests.helpers.s3 import SECRET, S3Server
+from tests.helpers.object_stores import ACCOUNT, ACCOUNT_KEY, AzureServer, GcsServer
+from tests.helpers.s3 import SECRET
 
 pytestmark = [pytest.mark.s3, pytest.mark.interop]
 
-
-@pytest.fixture
-def root(s3_server: S3Server) -> str:
-    return f"{s3_server.make_bucket('namespaces')}/{uuid.uuid4().hex}"
+SERVERS = {"S3": "s3_server", "Google": "gcs_server", "Azure": "azure_server"}
 
 
-def options(server: S3Server) -> dict[str, str]:
-    """Names that both libraries take."""
-    return {
-        "storage.aws_endpoint": server.endpoint,
-        "storage.aws_access_key_id": "test",
-        "storage.aws_secret_access_key": SECRET,
-        "storage.aws_region": "us-east-1",
-        "storage.allow_http": "true",
-    }
+@dataclass(frozen=True)
+class Bucket:
+    """An empty root on an object store, and the properties to log in, which both libraries take."""
+
+    root: str
+    login: dict[str, str]
+    # pylance lists Google's buckets with the XML interface, which no emulator on a registry has.
+    has_pylance: bool = True
+
+    def ours(self, **properties: str) -> Any:
+        return ours(self.root, **properties, **self.login)
+
+    def theirs(self, mode: str) -> list[Any]:
+        """pylance's namespace, if it can open this root."""
+        return [theirs(self.root, **MODES[mode], **self.login)] if self.has_pylance else []
+
+
+def login_of(server: Any) -> dict[str, str]:
+    if isinstance(server, GcsServer):
+        return {"google_base_url": server.endpoint, "google_skip_signature": "true"}
+    http = {"allow_http": "true"}
+    if isinstance(server, AzureServer):
+        account = {"azure_storage_account_name": ACCOUNT, "azure_storage_account_key": ACCOUNT_KEY}
+        return {**account, "azure_storage_endpoint": f"{server.endpoint}/{ACCOUNT}", **http}
+    key = {"aws_access_key_id": "test", "aws_secret_access_key": SECRET, "aws_region": "us-east-1"}
+    return {**key, "aws_endpoint": server.endpoint, **http}
+
+
+@pytest.fixture(params=SERVERS.values(), ids=SERVERS)
+def bucket(request: pytest.FixtureRequest) -> Bucket:
+    server = request.getfixturevalue(request.param)
+    login = {f"storage.{name}": value for name, value in login_of(server).items()}
+    root = f"{server.make_bucket('namespaces')}/{uuid.uuid4().hex}"
+    return Bucket(root, login, not isinstance(server, GcsServer))
 
 
 def rows_at(ns: Any, name: str) -> int:
@@ -51,9 +79,8 @@ def rows_at(ns: Any, name: str) -> int:
     return lancecy.dataset(place, storage_options=ns.storage_options).count_rows()
 
 
-def test_v1_in_a_bucket(root: str, s3_server: S3Server) -> None:
-    given = options(s3_server)
-    ns = ours(root, manifest_enabled="false", **given)
+def test_v1_in_a_bucket(bucket: Bucket) -> None:
+    ns = bucket.ours(manifest_enabled="false")
     assert tables(ns) == []
     create(ns, "b")
     create(ns, "a")
@@ -62,19 +89,18 @@ def test_v1_in_a_bucket(root: str, s3_server: S3Server) -> None:
         create(ns, "a")
     assert (tables(ns), tables(ns, include_declared=False)) == (["a", "b", "later"], ["a", "b"])
     assert tables(ns, limit=1) == ["a"]
-    assert describe(ns, "a").location == f"{root}/a.lance"
+    assert describe(ns, "a").location == f"{bucket.root}/a.lance"
     assert rows_at(ns, "a") == 3
     drop(ns, "a")
     deregister(ns, "b")
     with pytest.raises(ln.TableNotFoundError):
         drop(ns, "a")
-    other = theirs(root, **MODES["directory only"], **given)
-    assert tables(ns) == tables(other) == ["later"]
+    for one in (ns, *bucket.theirs("directory only")):
+        assert tables(one) == ["later"]
 
 
-def test_v2_in_a_bucket(root: str, s3_server: S3Server) -> None:
-    given = options(s3_server)
-    ns = ours(root, **given)
+def test_v2_in_a_bucket(bucket: Bucket) -> None:
+    ns = bucket.ours()
     make(ns, "n", properties={"k": "v"})
     make(ns, "n.m")
     create(ns, "n.t", properties={"p": "q"})
@@ -82,31 +108,55 @@ def test_v2_in_a_bucket(root: str, s3_server: S3Server) -> None:
     for name in ("n.t", "top"):
         with pytest.raises(ln.TableAlreadyExistsError):
             create(ns, name)
-    other = theirs(root, **MODES["migrating"], **given)
-    for one in (ns, other):
+    both = [ns, *bucket.theirs("migrating")]
+    for one in both:
         assert (namespaces(one), namespaces(one, "n")) == (["n"], ["m"])
         assert (tables(one), tables(one, "n")) == (["top"], ["t"])
         assert describe(one, "n.t").properties == {"p": "q"}
     rename(ns, "n.t", "u", ["n", "m"])
     rename(ns, "top", "other")
-    assert (exists(ns, "n.t"), exists(ns, "top"), tables(ns), tables(other)) == (
-        False,
-        False,
-        ["other"],
-        ["other"],
-    )
+    assert not exists(ns, "n.t") and not exists(ns, "top")
+    assert [tables(one) for one in both] == [["other"]] * len(both)
     assert rows_at(ns, "n.m.u") == rows_at(ns, "other") == 3
     with pytest.raises(ln.NamespaceNotEmptyError):
         remove(ns, "n.m")
     drop(ns, "n.m.u")
     drop(ns, "other")
     remove(ns, "n.m")
-    assert (namespaces(other, "n"), tables(other), ns.remove_unused(dry_run=True)) == ([], [], [])
+    assert [(namespaces(one, "n"), tables(one)) for one in both] == [([], [])] * len(both)
+    assert ns.remove_unused(dry_run=True) == []
 
-    place = f"{root}/old.lance"
+    place = f"{bucket.root}/old.lance"
     lancecy.write_dataset({"a": [1]}, place, storage_options=ns.storage_options)
     assert (tables(ns), ns.migrate(dry_run=True).tables, ns.migrate().tables) == (["old"], ["old"], ["old"])
-    only = ours(root, **MODES["manifest only"], **given)
+    only = bucket.ours(**MODES["manifest only"])
     assert (tables(only), rows_at(only, "old")) == (["old"], 1)
     assert ns.migrate_back().tables == ["old"]
     assert (tables(only), tables(ns)) == ([], ["old"])
+
+
+def test_of_several_creators_in_a_bucket_one_wins(bucket: Bucket) -> None:
+    ns = bucket.ours()
+    make(ns, "n")
+    # A namespace object each, as processes have.
+    racing = [bucket.ours() for _ in range(3)]
+    steps: list[Callable[[Any], Any]] = [
+        lambda one: make(one, "m"),
+        lambda one: create(one, "top"),
+        lambda one: create(one, "n.t"),
+        lambda one: declare(one, "n.later"),
+    ]
+
+    def wins(step: Callable[[Any], Any], one: Any) -> bool:
+        try:
+            step(one)
+        except (ln.TableAlreadyExistsError, ln.NamespaceAlreadyExistsError):
+            return False
+        return True
+
+    with ThreadPoolExecutor(len(racing)) as threads:
+        for step in steps:
+            assert sum(threads.map(partial(wins, step), racing)) == 1
+    assert (namespaces(ns), tables(ns), tables(ns, "n")) == (["m", "n"], ["top"], ["later", "t"])
+    assert rows_at(ns, "top") == rows_at(ns, "n.t") == 3
+    assert ns.remove_unused(older_than=timedelta(0), dry_run=True) == []

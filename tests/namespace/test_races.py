@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
+import queue
 import random
 import time
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -34,6 +38,8 @@ from tests.helpers.namespaces import (
 Done = tuple[str, str, str]  # library, kind of change, name
 NAMES = ("a", "b", "c")
 STEPS = {"create": 1, "renamed": 1, "make": 1, "drop": -1, "remove": -1, "unknown": -1}
+# Seconds of one change after which a process ends itself.
+_LONGEST = 120.0
 EXPECTED = (
     ln.TableAlreadyExistsError,
     ln.TableNotFoundError,
@@ -64,20 +70,35 @@ def one_winner(root: str, barrier: Any, results: Any, kind: str) -> None:
     results.put((os.getpid(), won))
 
 
-def run(count: int, target: Any, *args: Any) -> list[Any]:
+def run(target: Any, root: Path, each: Sequence[tuple[Any, ...]], seconds: float = 250.0) -> list[Any]:
+    """What several processes tell. If one of them fails or hangs, all are ended, and it says where it was."""
     context = multiprocessing.get_context("spawn")
-    results = context.Queue()
-    barrier = context.Barrier(count)
-    started = [
-        context.Process(target=target, args=(args[0], barrier, results, *args[1:])) for _ in range(count)
-    ]
+    results, barrier = context.Queue(), context.Barrier(len(each))
+    started = [context.Process(target=target, args=(str(root), barrier, results, *args)) for args in each]
     for process in started:
         process.start()
-    found = [results.get(timeout=250) for _ in started]
-    for process in started:
-        process.join()
-        assert process.exitcode == 0
+    found: list[Any] = []
+    end = time.monotonic() + seconds
+    try:
+        while len(found) < len(started):
+            with suppress(queue.Empty):
+                found.append(results.get(timeout=1))
+                continue
+            codes = [process.exitcode for process in started]
+            assert not any(codes), f"a process failed: {codes} of {each}"
+            assert time.monotonic() < end, f"{len(found)} of {len(started)} processes told: {codes} of {each}"
+        for process in started:
+            process.join(max(0.0, end - time.monotonic()))
+        assert [process.exitcode for process in started] == [0] * len(started)
+    finally:
+        for process in started:
+            process.kill()
     return found
+
+
+def limited() -> None:
+    """End this process if the next call of this function comes late, and print where each thread of it is."""
+    faulthandler.dump_traceback_later(_LONGEST, exit=True)
 
 
 @pytest.mark.slow
@@ -85,7 +106,7 @@ def run(count: int, target: Any, *args: Any) -> list[Any]:
 def test_of_several_creators_one_wins(tmp_path: Path, kind: str) -> None:
     ns = ours(tmp_path)
     make(ns, "space")
-    found = run(4, one_winner, str(tmp_path), kind)
+    found = run(one_winner, tmp_path, [(kind,)] * 4)
     assert Counter(number for _, won in found for number in won) == dict.fromkeys(range(4), 1)
     if kind in ("root", "child"):
         prefix = "space." if kind == "child" else ""
@@ -101,19 +122,16 @@ def test_of_several_creators_one_wins(tmp_path: Path, kind: str) -> None:
 def disturb(root: str, barrier: Any, results: Any, library: str, seconds: float, shares: bool) -> None:
     """Change overlapping names for some time; tell what was done, by the name it was done to and the library."""
     draw = random.Random(os.getpid())
-    # Namespaces with tables stay: pylance does not look whether the parent of a new table is still there. Tables of the root
-    # are left to lancecy: pylance makes and removes their directories in steps that others see.
+    # Namespaces with tables stay: pylance does not look whether the parent of a new table is still there.
     ns = ours(root) if library == "lancecy" else theirs(root, **MODES[library])
     done: list[Done] = []
     barrier.wait()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        places = ["s.", "r."] if library != "lancecy" else ["", "s.", "r."]
-        space, other = (draw.choice(places) for _ in range(2))
+        limited()
+        space, other = (draw.choice(["", "s.", "r."]) for _ in range(2))
         name, parent = f"{space}{draw.choice(NAMES)}", draw.choice(["n0", "n1", "n0.m"])
         new = draw.choice(NAMES)
-        if shares and "" in (space, other):
-            other = ""
         kind = draw.choice(["create", "drop", "rename"] * 2 + ["make", "remove"])
         try:
             if kind == "create":
@@ -146,6 +164,7 @@ def disturb(root: str, barrier: Any, results: Any, library: str, seconds: float,
             done += [(library, "drop", name), (library, "renamed", f"{other}{new}")]
         else:
             done.append((library, kind, name if kind in ("create", "drop") else parent))
+    limited()
     results.put(done)
 
 
@@ -163,19 +182,9 @@ def test_changes_of_overlapping_names_leave_a_sound_catalog(
     ns = ours(tmp_path)
     make(ns, "s")
     make(ns, "r")
-    context = multiprocessing.get_context("spawn")
-    results, barrier = context.Queue(), context.Barrier(len(kinds))
     shares = len(set(kinds)) > 1
-    started = [
-        context.Process(target=disturb, args=(str(tmp_path), barrier, results, kind, share * SECONDS, shares))
-        for kind in kinds
-    ]
-    for process in started:
-        process.start()
-    done = [one for _ in started for one in results.get(timeout=SECONDS + 250)]
-    for process in started:
-        process.join()
-        assert process.exitcode == 0
+    told = run(disturb, tmp_path, [(kind, share * SECONDS, shares) for kind in kinds], SECONDS + 250)
+    done = [one for some in told for one in some]
     print(dict(Counter((library, kind) for library, kind, _ in done)))
     committed(tmp_path, done, shares)
     balanced(tmp_path, done, is_exact=not shares)
@@ -297,18 +306,10 @@ def with_pylance(root: str, barrier: Any, results: Any, kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.interop
 def test_pylance_takes_part_in_races(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    results, barrier = context.Queue(), context.Barrier(4)
     kinds = ["pylance", "pylance", "lancecy", "lancecy"]
-    started = [
-        context.Process(target=with_pylance, args=(str(tmp_path), barrier, results, kind)) for kind in kinds
-    ]
-    for process in started:
-        process.start()
-    made = Counter(number for _ in started for number in results.get(timeout=250))
-    for process in started:
-        process.join()
-        assert process.exitcode == 0
+    made = Counter(
+        number for some in run(with_pylance, tmp_path, [(kind,) for kind in kinds]) for number in some
+    )
     assert made == dict.fromkeys(range(8), 1)
     found = namespaces(ours(tmp_path))
     assert len(found) == 8 + 32
