@@ -30,6 +30,7 @@ from lancecy.errors import (
     UnsupportedError,
 )
 from lancecy.store.base import ObjectMeta, PutMode, Store
+from lancecy.store.folders import names_in
 
 __all__ = ["ODD_NAMES", "StoreContract", "in_child"]
 
@@ -164,6 +165,14 @@ class StoreContract:
         assert listed == sorted(["folder/star-decoy", "folder/x", f"folder/{name}"])
         store.delete([f"folder/{name}"])
         assert [meta.path for meta in store.list("folder")] == ["folder/star-decoy", "folder/x"]
+
+    def test_names_of_one_level(self, store: Store) -> None:
+        for path in ("f/b/1", "f/b/2/3", "f/a", "f/c.lance/x", "fg/a", "f!"):
+            store.put(path, b"x")
+        assert sorted(names_in(store, "f")) == ["a", "b/", "c.lance/"]
+        assert sorted(names_in(store, "f/b")) == ["1", "2/"]
+        assert list(names_in(store, "f/missing")) == list(names_in(store, "f/a")) == []
+        assert {"f/", "fg/", "f!"} <= set(names_in(store))
 
     # What is asked for wrongly
 

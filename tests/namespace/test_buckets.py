@@ -14,6 +14,8 @@ import lance_namespace as ln
 import pytest
 
 import lancecy
+from lancecy.store.uri import open_store
+from tests.helpers.counting_proxy import start_proxy
 from tests.helpers.namespaces import (
     MODES,
     create,
@@ -31,7 +33,7 @@ from tests.helpers.namespaces import (
     theirs,
 )
 from tests.helpers.object_stores import ACCOUNT, ACCOUNT_KEY, AzureServer, GcsServer
-from tests.helpers.s3 import SECRET
+from tests.helpers.s3 import SECRET, S3Server
 
 pytestmark = [pytest.mark.s3, pytest.mark.interop]
 
@@ -160,3 +162,57 @@ def test_of_several_creators_in_a_bucket_one_wins(bucket: Bucket) -> None:
     assert (namespaces(ns), tables(ns), tables(ns, "n")) == (["m", "n"], ["top"], ["later", "t"])
     assert rows_at(ns, "top") == rows_at(ns, "n.t") == 3
     assert ns.remove_unused(older_than=timedelta(0), dry_run=True) == []
+
+
+def test_what_others_do_in_a_bucket_is_seen(bucket: Bucket) -> None:
+    """Also if the catalog was removed and made again, with as many versions."""
+    ns, other = bucket.ours(), bucket.ours()
+    assert namespaces(ns) == []
+    make(ns, "a")
+    assert namespaces(other) == namespaces(ns) == ["a"]
+    make(other, "b")
+    assert namespaces(ns) == ["a", "b"]
+    store = open_store(bucket.root, ns.storage_options)
+    store.delete([meta.path for meta in store.list("")])
+    assert namespaces(ns) == []
+    make(other, "c")
+    make(other, "d")
+    assert namespaces(ns) == ["c", "d"]
+
+
+# Requests of operations on a catalog of a few tables. One listing of its versions tells whether it changed.
+MOST_REQUESTS: dict[str, tuple[Callable[[Any], Any], int]] = {
+    "create a namespace": (lambda ns: make(ns, "m"), 7),
+    "create a table": (lambda ns: create(ns, "n.u"), 13),
+    "create a root table": (lambda ns: create(ns, "top"), 18),
+    "table exists": (lambda ns: exists(ns, "n.u"), 1),
+    "table is missing": (lambda ns: exists(ns, "n.none"), 1),
+    "describe": (lambda ns: describe(ns, "n.u"), 1),
+    "list": (lambda ns: tables(ns, "n"), 1),
+    "list the root": (tables, 2),
+    "list namespaces": (namespaces, 1),
+    "drop a table": (lambda ns: drop(ns, "n.u"), 9),
+    "drop a root table": (lambda ns: drop(ns, "top"), 13),
+    "drop a namespace": (lambda ns: remove(ns, "m"), 6),
+}
+
+
+def test_operations_make_no_more_requests_than_those_of_pylance(s3_server: S3Server) -> None:
+    s3_server.make_bucket("requests")
+    with start_proxy(s3_server.endpoint) as proxy:
+        login = {**login_of(s3_server), "aws_endpoint": proxy.endpoint}
+        found = []
+        for connect in (ours, theirs):
+            ns = connect(
+                f"s3://requests/{uuid.uuid4().hex}", **{f"storage.{name}": one for name, one in login.items()}
+            )
+            make(ns, "n")
+            create(ns, "n.t")
+            counts = {}
+            for name, (operation, _) in MOST_REQUESTS.items():
+                proxy.traffic()
+                operation(ns)
+                counts[name] = len(proxy.traffic().lines)
+            found.append(counts)
+    mine, others = found
+    assert all(mine[name] <= min(most, others[name]) for name, (_, most) in MOST_REQUESTS.items()), found

@@ -33,7 +33,7 @@ from lancecy.errors import (
 from lancecy.session import Session
 from lancecy.store.base import PutMode
 from lancecy.store.fsspec import FsspecStore
-from lancecy.store.fsspec_parts import error_code, metadata
+from lancecy.store.fsspec_parts import entries, error_code, metadata
 from lancecy.store.reads import Ranges, SourceFile
 from lancecy.store.uri import open_store
 from tests.contracts.store import in_child
@@ -60,6 +60,22 @@ def test_data_put_with_fsspec_is_seen_and_the_other_way_round() -> None:
     assert store.get("a").tobytes() == DATA
     store.put("b", b"back")
     assert memory.cat_file("/seen/t/b") == b"back"
+
+
+def test_what_is_written_while_a_bucket_is_listed_is_found() -> None:
+    """The folder is not there for the first request, and for the second it is."""
+    asked: list[str] = []
+
+    def late(self: Any, path: str, **options: Any) -> Any:
+        asked.append(path)
+        if len(asked) == 1:
+            raise FileNotFoundError(path)
+        return MemoryFileSystem.ls(self, path, **options)
+
+    fs = unlike("gs", ls=late)
+    for path in ("/bucket/t/a", "/bucket/t/b/c", "/bucket/t/b/d/e"):
+        fs.pipe_file(path, DATA)
+    assert entries(fs, "/bucket/t") == {"bucket/t/a": "file", "bucket/t/b": "directory"}
 
 
 @pytest.mark.parametrize("missing", [1, 1000, len(DATA)])
