@@ -7,13 +7,13 @@ groups. Their values are read after that, a few rows at a time, so that large va
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from lancecy.api.datasets import Dataset
-from lancecy.scanning.explain import Explanation
+from lancecy.scanning.explain import Explanation, FragmentLine
 from lancecy.schema import Field
 from lancecy.ui.deadline import Deadline
 from lancecy.ui.options import Bounds
@@ -31,6 +31,7 @@ __all__ = [
 
 _GROUP_ROWS, _GROUP_FRAGMENTS = 1 << 18, 200
 _TAKEN_TOGETHER = 8
+_EXPLAINED_TOGETHER = 100
 MOST_SKIPPED = 1_000_000
 """Rows before a page."""
 
@@ -221,7 +222,9 @@ def count_matches(ds: Dataset, condition: str, deadline: Deadline) -> int:
     )
 
 
-def explained(ds: Dataset, fields: list[Field], condition: str | None, bounds: Bounds) -> Explanation:
+def explained(
+    ds: Dataset, fields: list[Field], condition: str | None, bounds: Bounds, deadline: Deadline
+) -> Explanation:
     """What a scan of the first fragments would read and skip.
 
     Parameters
@@ -230,12 +233,21 @@ def explained(ds: Dataset, fields: list[Field], condition: str | None, bounds: B
     fields : list of Field
     condition : str or None
     bounds : Bounds
+    deadline : Deadline
+        No more fragments are explained after its end; some always are.
 
     Raises
     ------
     LanceError
         The filter does not fit the table.
     """
-    fragments = [fragment.id for fragment in ds.context.snapshot.fragments[: bounds.fragments]]
     columns = [quoted(field.name) for field in fields]
-    return ds.scanner(columns=columns, filter=condition, fragments=fragments).explain()
+    ids = [fragment.id for fragment in ds.context.snapshot.fragments[: bounds.fragments]]
+    lines: list[FragmentLine] = []
+    for at in range(0, max(1, len(ids)), _EXPLAINED_TOGETHER):
+        group = ids[at : at + _EXPLAINED_TOGETHER]
+        found = ds.scanner(columns=columns, filter=condition, fragments=group).explain()
+        lines += found.fragments
+        if deadline.is_over:
+            break
+    return replace(found, fragments=tuple(lines))

@@ -42,6 +42,8 @@ class Bounds:
         One image.
     seconds : float, s
         Time of one page.
+    explain_seconds : float, s
+        Time after which no more fragments are explained.
     names : int
         Names of one page of a namespace.
     versions : int
@@ -61,6 +63,7 @@ class Bounds:
     page_bytes: int = 64 << 20
     image_bytes: int = 16 << 20
     seconds: float = 30.0
+    explain_seconds: float = 2.0
     names: int = 200
     versions: int = 1000
     fragments: int = 2000

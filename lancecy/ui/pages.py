@@ -318,7 +318,9 @@ class _Pages:
             page = found_rows.column_page(ds, self._bounds)
             values = {"columns": page, "filter": condition, "error": "", "matching": None, "found": None}
             try:
-                found = found_rows.explained(ds, page.fields, condition or None, self._bounds)
+                found = found_rows.explained(
+                    ds, page.fields, condition or None, self._bounds, Deadline(self._bounds.explain_seconds)
+                )
                 deadline.check()
                 if counts and condition:
                     values["matching"] = found_rows.count_matches(ds, condition, deadline)

@@ -17,7 +17,7 @@ from lancecy.inspection.lanes import Lanes
 from lancecy.ui.cells import Cell, columns_of
 from lancecy.ui.charts import graph_row, line_points, strips
 from lancecy.ui.deadline import Deadline, TooSlowError
-from lancecy.ui.found_rows import column_page, read_rows
+from lancecy.ui.found_rows import column_page, explained, read_rows
 from lancecy.ui.options import Bounds
 from tests.helpers.folded import folded
 from tests.helpers.ui import png
@@ -192,3 +192,15 @@ def test_a_filter_over_many_fragments_stops_between_them(tmp_path: Path) -> None
     with pytest.raises(TooSlowError, match="more than 60 s"):
         read_rows(ds, fields, "x < 0", 0, Bounds(), Ending(60))
     assert asked == 3
+
+
+def test_an_explanation_of_many_fragments_ends_with_its_time(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset({"x": list(range(250))}, tmp_path / "t", max_rows_per_file=1)
+    fields = list(ds.lance_schema.fields)
+    found = explained(ds, fields, "x = 249", Bounds(), Deadline(0))
+    assert (len(found.fragments), found.kept_rows, found.num_fragments) == (100, 0, 250)
+    whole = explained(ds, fields, "x = 249", Bounds(), Deadline(60))
+    assert (len(whole.fragments), whole.kept_rows) == (250, 1)
+    assert whole == ds.scanner(filter="x = 249").explain()
+    empty = lancecy.write_dataset({"x": pa.array([], pa.int64())}, tmp_path / "empty")
+    assert explained(empty, list(empty.lance_schema.fields), "x = 1", Bounds(), Deadline(60)).fragments == ()

@@ -222,7 +222,7 @@ def test_many_fragments_columns_and_versions_are_shortened(tmp_path: Path) -> No
     assert "columns 1 to 10 of 10 (of 120)" in _page(client, "/table/schema?id=t&c=c01").text
     assert "in 4 of 12 fragments" in _page(client, "/table/statistics?id=t").text
     assert (
-        "The first 4 of 12 fragments are explained."
+        "The first 4 of 12 fragments are explained: the page does so for 2 s, and for 4 fragments, at most."
         in _page(client, "/table/explain?id=t&filter=c000%3D0").text
     )
     assert "older versions are not shown" in _page(client, "/table/versions?id=t&limit=100").text
