@@ -225,7 +225,7 @@ def count_matches(ds: Dataset, condition: str, deadline: Deadline) -> int:
 def explained(
     ds: Dataset, fields: list[Field], condition: str | None, bounds: Bounds, deadline: Deadline
 ) -> Explanation:
-    """What a scan of the first fragments would read and skip.
+    """What a scan of the first fragments would read and skip; others are not counted.
 
     Parameters
     ----------
@@ -250,4 +250,4 @@ def explained(
         lines += found.fragments
         if deadline.is_over:
             break
-    return replace(found, fragments=tuple(lines))
+    return replace(found, fragments=tuple(lines), num_fragments=len(lines))

@@ -138,7 +138,7 @@ class _Pages:
         return {
             "root": self._root,
             "bounds": self._bounds,
-            "tabs": TABS,
+            "tab_names": TABS,
             "joined": joined,
             "untrusted": self._root.options.untrusted,
             "line": (charts.LINE_WIDTH, charts.LINE_HEIGHT),
@@ -464,7 +464,14 @@ class _Pages:
         except (HTTPException, LanceError, ln.LanceNamespaceError, *_TOLD):
             place, tree = _Place([]), []
         page = flask.render_template(
-            "error.html", place=place, tree=tree, title="This cannot be shown", text=text, status=status
+            "error.html",
+            place=place,
+            tree=tree,
+            # The other tabs of a table may do without what is damaged.
+            tab=(flask.request.view_args or {}).get("tab") if status == 422 and _can_link(place.names) else None,
+            title="This cannot be shown",
+            reason=text,
+            status=status,
         )
         return page, status
 
