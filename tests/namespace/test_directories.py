@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import lance_namespace as ln
 import pytest
@@ -11,7 +13,19 @@ import pytest
 import lancecy
 from lancecy.errors import StoreError
 from lancecy.namespace import DirectoryNamespace
-from tests.helpers.namespaces import create, declare, deregister, describe, drop, exists, make, ours, tables
+from tests.helpers.namespaces import (
+    MODES,
+    create,
+    declare,
+    deregister,
+    describe,
+    drop,
+    exists,
+    make,
+    ours,
+    tables,
+    theirs,
+)
 
 
 def v1(root: Path | str, **properties: str) -> DirectoryNamespace:
@@ -137,6 +151,45 @@ def test_root_that_is_a_file_is_an_error(tmp_path: Path) -> None:
         tables(ns)
     assert isinstance(caught.value.__cause__, StoreError)
     assert (tmp_path / "file").read_text() == "kept"
+
+
+@pytest.fixture
+def unreadable(tmp_path: Path) -> Iterator[Path]:
+    """A catalog that this process may not look into."""
+    root, user = tmp_path / "root", os.geteuid()
+    create(ours(root), "t")
+    root.chmod(0)
+    if user == 0:
+        os.seteuid(65534)  # root may look into everything
+    yield root
+    os.seteuid(user)
+    root.chmod(0o700)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_root_that_cannot_be_read_is_an_error(unreadable: Path, mode: str) -> None:
+    ns = ours(unreadable, **MODES[mode])
+    calls: list[Callable[[], Any]] = [
+        lambda: tables(ns),
+        lambda: exists(ns, "t"),
+        lambda: create(ns, "u"),
+        lambda: declare(ns, "u"),
+        lambda: drop(ns, "t"),
+        lambda: deregister(ns, "t"),
+    ]
+    for call in calls:
+        with pytest.raises(ln.PermissionDeniedError) as caught:
+            call()
+        assert isinstance(caught.value.__cause__, StoreError)
+
+
+@pytest.mark.interop
+def test_without_both_switches_nothing_is_listed(tmp_path: Path) -> None:
+    create(ours(tmp_path), "t")
+    for connect in (ours, theirs):
+        ns = connect(tmp_path, manifest_enabled="false", dir_listing_enabled="false")
+        assert (tables(ns), exists(ns, "t")) == ([], False)
+    assert tables(ours(tmp_path)) == ["t"]
 
 
 @pytest.mark.parametrize(
