@@ -45,7 +45,7 @@ help:
 	@echo "              exchanged with pylance, filters against exact arithmetic, indices against plain scans, Dask and Spark"
 	@echo "              queries against pandas and Spark"
 	@echo "make old-releases  tests that pylance 0.20.0, 0.39.0 and 4.0.2 read what lancecy writes"
-	@echo "make old-namespaces  tests that namespaces of pylance 1.0.0 and 4.0.2 share catalogs with lancecy's"
+	@echo "make old-namespaces  tests that namespaces of pylance 1.0.0, 2.0.0 and 4.0.2 share catalogs with lancecy's"
 	@echo "make bench    runs the asv benchmarks of every layer"
 	@echo "make asan     runs the tests of kernels, files and hostile bytes under gcc's sanitizers"
 	@echo "make fuzz     fuzzes every decoder and parser with libFuzzer and the address sanitizer"

@@ -1,6 +1,6 @@
 """Whether directory namespaces of old releases of pylance and lancecy's share catalogs, in both directions.
 
-    python -m tests.interop.old_namespaces FOLDER [--releases 1.0.0 4.0.2]
+    python -m tests.interop.old_namespaces FOLDER [--releases 1.0.0 2.0.0 4.0.2]
 
 FOLDER keeps one installed release each, made by pip if it is not there. A catalog is made by one library, listed, opened,
 changed and dropped by the other, and by the first again; once with several hundred tables, so that it has indices that
@@ -37,8 +37,8 @@ from tests.interop.old_releases import Release
 
 __all__ = ["RELEASES", "main"]
 
-RELEASES = ("1.0.0", "4.0.2")
-"""The first release whose namespaces need no other package, of December 2025, and a later one."""
+RELEASES = ("1.0.0", "2.0.0", "4.0.2")
+"""The first release whose namespaces need no other package, of December 2025, and later ones."""
 _MANY = 700
 
 _OLD = """
