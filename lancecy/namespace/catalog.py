@@ -173,16 +173,17 @@ class Catalog:
 
     def _writable(self) -> View:
         """The newest version; the first one is made if there is none."""
-        view = self.view()
-        while view.snapshot is None:
+        for _ in range(self._retries + 2):
+            view = self.view()
+            if view.snapshot is not None:
+                check_flags(Dataset(view.snapshot).metadata, "writer")
+                return view
             with suppress(ExistsError):
                 options = WriteRequest("create", _FORMAT)
                 write_table(
                     COLUMNS.empty_table(), None, self._location, self._session, None, options, _request()
                 )
-            view = self.view()
-        check_flags(Dataset(view.snapshot).metadata, "writer")
-        return view
+        raise ContentionError(f"{self._location.uri} was made and removed again by others; try again")
 
     def _commit(self, view: View, edit: Edit) -> Dataset | None:
         """The version after a change: small fragments are written anew with its rows (``upkeep``)."""
