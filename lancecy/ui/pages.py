@@ -468,7 +468,9 @@ class _Pages:
             place=place,
             tree=tree,
             # The other tabs of a table may do without what is damaged.
-            tab=(flask.request.view_args or {}).get("tab") if status == 422 and _can_link(place.names) else None,
+            tab=(flask.request.view_args or {}).get("tab")
+            if status == 422 and _can_link(place.names)
+            else None,
             title="This cannot be shown",
             reason=text,
             status=status,
