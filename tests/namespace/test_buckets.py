@@ -68,7 +68,7 @@ def login_of(server: Any) -> dict[str, str]:
     return {**key, "aws_endpoint": server.endpoint, **http}
 
 
-@pytest.fixture(params=SERVERS.values(), ids=SERVERS)
+@pytest.fixture(params=SERVERS.values(), ids=list(SERVERS))
 def bucket(request: pytest.FixtureRequest) -> Bucket:
     server = request.getfixturevalue(request.param)
     login = {f"storage.{name}": value for name, value in login_of(server).items()}
