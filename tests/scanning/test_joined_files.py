@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.encodings.v20.several_files import joined_columns
+from lancecy.encodings.several_files import joined_columns
 from lancecy.errors import FormatError
 from lancecy.file.v2.reader import V2Reader
 from lancecy.store.reads import Fetch, Ranges, Read, Span, run

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,14 +12,13 @@ import pytest
 import lancecy
 from lancecy.encodings.batch import SmallPage, read_small
 from lancecy.encodings.model.block import Block
-from lancecy.encodings.v20.several_files import JoinedColumns, read_joined
-from lancecy.encodings.v21.miniblock import ChunkRows, decoded_together
-from lancecy.encodings.v21.repdef import LeafPage
+from lancecy.encodings.several_files import rows_of_all
 from lancecy.errors import FormatError
 from lancecy.limits import Limits
+from lancecy.rows import RowSelection
 from lancecy.scanning import filtering, outputs
 from lancecy.scanning.parts import open_parts
-from lancecy.store.reads import Read, SourceFile
+from lancecy.store.reads import Read
 from tests.helpers.compare import assert_tables_equal
 from tests.helpers.datasets import expected, write_table
 
@@ -31,24 +29,19 @@ GONE = {3: [0, 4], 7: [1, 2, 3]}
 
 @pytest.fixture
 def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many pages were read together, each time."""
+    """How many pages or files were read together, each time."""
     found: list[int] = []
 
     def counted(pages: Sequence[SmallPage], limits: Limits) -> Read[list[Block]]:
         found.append(len(pages))
         return read_small(pages, limits)
 
-    def joined(pages: Sequence[ChunkRows], *given: Any) -> LeafPage:
-        found.append(len(pages))
-        return decoded_together(pages, *given)
-
-    def copied(columns: JoinedColumns, files: Sequence[SourceFile], *given: Any) -> Read[Block]:
-        found.append(len(files))
-        return read_joined(columns, files, *given)
+    def joined(selections: Sequence[RowSelection]) -> RowSelection:
+        found.append(len(selections))
+        return rows_of_all(selections)
 
     monkeypatch.setattr("lancecy.file.v2.values.read_small", counted)
-    monkeypatch.setattr("lancecy.file.v2.values.read_joined", copied)
-    monkeypatch.setattr("lancecy.encodings.v21.leaf.decoded_together", joined)
+    monkeypatch.setattr("lancecy.file.v2.values.rows_of_all", joined)
     return found
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "Planar",
     "SparseLayer",
     "all_visible_max",
+    "is_structural",
     "level_limits",
     "max_definition",
     "max_repetition",
@@ -230,6 +231,11 @@ class Planar:
 
 
 PageSpec: TypeAlias = MiniBlock | ConstantPage | FullZip | BlobPage | Planar | Spec
+
+
+def is_structural(spec: PageSpec) -> bool:
+    """Whether a page has a layout of 2.1 and later."""
+    return isinstance(spec, MiniBlock | ConstantPage | FullZip | BlobPage | Planar)
 
 
 ANY_LEVEL = 0xFFFF

@@ -36,6 +36,7 @@ from lancecy.store.reads import Read, SourceFile, Span, run
 __all__ = [
     "MAX_VALUES",
     "Decoder",
+    "KeptFiles",
     "Pages",
     "SeveralFiles",
     "array_of",
@@ -56,9 +57,15 @@ MAX_VALUES = 2**62
 
 
 class SeveralFiles:
-    """Stands for the store of pages that are in several files (``several_files``)."""
+    """Stands for the store of pages that are in several files (``encodings.several_files``)."""
 
     traits = StoreTraits()
+
+
+class KeptFiles(SeveralFiles):
+    """Stands for the store of pages whose bytes are all in one memory."""
+
+    traits = StoreTraits(is_mapped=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

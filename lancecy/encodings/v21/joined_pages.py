@@ -13,23 +13,31 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings.blocks.null_only import has_no_values
-from lancecy.encodings.codecs.fsst import SymbolPart, decode_parts, parse_symbols
-from lancecy.encodings.codecs.strings import chunk_spans
+from lancecy.encodings.codecs.fsst import parse_symbols
 from lancecy.encodings.codecs.values import decode
 from lancecy.encodings.model.block import Block
-from lancecy.encodings.model.chunks import Chunks, runs_of, starts_of, touched, whole_runs
+from lancecy.encodings.model.chunks import Chunks, starts_of
 from lancecy.encodings.model.layouts import MiniBlock, PageSpec, max_repetition
 from lancecy.encodings.model.pages import Column
 from lancecy.encodings.model.spec import SymbolCoded, Variable
 from lancecy.encodings.v21.chunk_tables import LARGEST_CHUNK, word_bytes
 from lancecy.encodings.v21.miniblock import flat_levels, headers
+from lancecy.encodings.v21.programs import (
+    PageSymbols,
+    Program,
+    ProgramPart,
+    Wanted,
+    find,
+    program_of,
+    run_programs,
+)
 from lancecy.encodings.v21.repdef import LeafPage
 from lancecy.errors import FormatError, UnsupportedError
 from lancecy.limits import Limits
@@ -197,23 +205,23 @@ def read_joined(
     table, whole = _known_table(pages), None
     if table is None:
         table, whole = yield from _read_table(pages, rows, file)
-    chunks, runs = np.arange(table.counts.size), whole_runs(table.counts)
-    if not rows.is_all:
-        chunks, runs = touched(runs_of(starts_of(table.counts), rows))
-    positions, lengths, counts = table.positions[chunks], table.lengths[chunks], table.counts[chunks]
-    owners = table.pages[chunks]
+    wanted = find(table.starts, table.offsets, rows)
+    chunks = wanted.chunks[:, : wanted.num_chunks]
+    owners = np.searchsorted(table.firsts, chunks[0], side="right") - 1
     if whole is None:
-        (span,) = yield [Ranges(file, positions, lengths)]
-        heads = headers(pages.spec, span.memory, span.positions, lengths)
+        (span,) = yield [Ranges(file, chunks[0] + table.moves[owners], chunks[1])]
+        memory, chunks[0] = span.memory, span.positions
     else:
-        moves = whole.positions[1::2] - pages.buffers()[0][1::2]
-        heads = headers(pages.spec, whole.memory, positions + moves[owners], lengths)
+        memory, chunks[0] = whole.memory, chunks[0] + (whole.positions[1::2] - table.firsts)[owners]
+    values: Block
+    if table.program is not None:
+        part = ProgramPart(table.program, memory, wanted, _symbols(pages, table, wanted, owners))
+        definition, values = run_programs([part], limits)
+        return LeafPage(pages.spec.layers, None, definition, values, len(rows))
+    positions, lengths, counts = chunks
+    heads, runs = headers(pages.spec, memory, positions, lengths), wanted.page_runs
     definition = flat_levels(pages.spec, heads, counts, runs, limits)
-    found = Chunks(heads.values, counts, runs)
-    if isinstance(pages.spec.values, SymbolCoded):
-        values: Block = _symbol_coded(pages, found, owners[runs.pages])
-    else:
-        values = decode(pages.spec.values, found, limits)
+    values = decode(pages.spec.values, Chunks(heads.values, counts, runs), limits)
     return LeafPage(pages.spec.layers, None, definition, values, len(rows))
 
 
@@ -231,47 +239,53 @@ def _read_table(
     return table, span if is_whole else None
 
 
-def _symbol_coded(pages: JoinedPages, chunks: Chunks, owners: Int64) -> Block:
-    """Strings that each page codes with a table of its own; ``owners`` are the pages of the runs."""
-    coded = [
-        spec.values for spec in pages.column.specs[pages.first : pages.last] if isinstance(spec, MiniBlock)
-    ]
-    first = coded[0]
-    if not isinstance(first, SymbolCoded) or not isinstance(first.values, Variable):
-        raise TypeError("pages without symbols")
-    offsets, starts, lengths = chunk_spans(first.values, chunks)
-    memory = chunks.buffers[first.values.buffer].memory
-    edges = [0, *(np.flatnonzero(owners[1:] != owners[:-1]) + 1).tolist(), owners.size]
-    values = starts_of(chunks.runs.counts)[edges].tolist()
-    parts = []
-    for number, spans, strings in zip(
-        owners[edges[:-1]].tolist(), pairwise(edges), pairwise(values), strict=True
-    ):
-        spec = coded[number]
-        symbols = parse_symbols(spec.table) if isinstance(spec, SymbolCoded) else None
+def _symbols(
+    pages: JoinedPages, table: _JoinedChunks, wanted: Wanted, owners: Int64
+) -> tuple[PageSymbols, ...]:
+    """The symbols of each page with wanted values: each page codes its strings with a table of its own."""
+    if table.program is None or table.program.symbols is None:
+        return ()
+    runs = wanted.page_runs
+    mine = owners[runs.pages]
+    stops = [*(np.flatnonzero(mine[1:] != mine[:-1]) + 1).tolist(), mine.size]
+    ends = runs.counts.cumsum()[np.array(stops) - 1].tolist()
+    found = []
+    for number, stop, end in zip(mine[np.array(stops) - 1].tolist(), stops, ends, strict=True):
+        spec = pages.column.specs[pages.first + number]
+        coded = spec.values if isinstance(spec, MiniBlock) else None
+        symbols = parse_symbols(coded.table) if isinstance(coded, SymbolCoded) else None
         if symbols is None:
             raise UnsupportedError("pages of strings of which some are not coded", feature="joined pages")
-        mine = slice(*spans)
-        parts.append(SymbolPart(symbols, slice(*strings), memory, starts[mine], lengths[mine]))
-    return decode_parts(parts, offsets)
+        found.append(PageSymbols(symbols, stop, end))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _JoinedChunks:
-    """The chunks of several pages: (num_chunks,) int64 each."""
+    """The chunks of several pages.
 
-    positions: Int64
-    """In the file."""
-    lengths: Int64
-    counts: Int64
-    """Values."""
-    pages: Int64
-    """Numbers among these pages."""
+    Attributes
+    ----------
+    starts, offsets : (num_chunks + 1,) int64
+        First value and first byte of each chunk, as if the chunks of all pages followed each other, then all.
+    firsts : (num_pages,) int64, bytes
+        Offset of the first chunk of each page.
+    moves : (num_pages,) int64, bytes
+        By how much positions in the file are higher than these offsets.
+    program : Program or None
+        Of the pages.
+    """
+
+    starts: Int64
+    offsets: Int64
+    firsts: Int64
+    moves: Int64
+    program: Program | None
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        return 500 + 4 * self.positions.nbytes
+        return 1500 + 2 * self.starts.nbytes + 2 * self.firsts.nbytes
 
 
 def _known_table(pages: JoinedPages) -> _JoinedChunks | None:
@@ -299,7 +313,8 @@ def _chunk_table(pages: JoinedPages, memory: Memory, at: Int64) -> _JoinedChunks
     counts[lasts] = np.diff(pages.row_starts) - np.add.reduceat(counts, firsts[:-1])
     if (counts[lasts] < 0).any() or (counts[lasts] > LARGEST_CHUNK).any():
         raise FormatError("chunks do not hold as many values as their page has rows")
-    numbers = np.repeat(np.arange(lasts.size), np.diff(firsts))
-    ends = lengths.cumsum()
-    before = (ends - lengths)[firsts[:-1]]
-    return _JoinedChunks(ends - lengths + (positions[1::2] - before)[numbers], lengths, counts, numbers)
+    offsets = starts_of(lengths)
+    at_page = offsets[firsts[:-1]]
+    return _JoinedChunks(
+        starts_of(counts), offsets, at_page, positions[1::2] - at_page, program_of(pages.spec)
+    )

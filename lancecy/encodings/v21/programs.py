@@ -7,9 +7,10 @@ codec (``codecs.values``). Source: file sheet 2.1, sections 3.1 to 3.5.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,16 @@ from lancecy.limits import Limits, check_offsets
 from lancecy.rows import PageRuns, RowSelection
 from lancecy.store.base import Memory
 
-__all__ = ["ListLevels", "Program", "ProgramPart", "Wanted", "find", "program_of", "run_programs"]
+__all__ = [
+    "ListLevels",
+    "PageSymbols",
+    "Program",
+    "ProgramPart",
+    "Wanted",
+    "find",
+    "program_of",
+    "run_programs",
+]
 
 Int64 = NDArray[np.int64]
 Levels = NDArray[np.uint16]
@@ -191,6 +201,14 @@ class Program:
         return stored
 
 
+class PageSymbols(NamedTuple):
+    """The symbols of one of several pages, the end of its runs and of its values among those of all."""
+
+    symbols: fsst.Symbols
+    stop: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ProgramPart:
     """A program, and the values it is to decode.
@@ -201,17 +219,32 @@ class ProgramPart:
     memory : (nbytes,) uint8
     wanted : Wanted
         With positions in ``memory``.
+    symbols : tuple of PageSymbols
+        Of each page, if the values are those of several pages whose strings are coded.
     """
 
     program: Program
     memory: Memory
     wanted: Wanted
+    symbols: tuple[PageSymbols, ...] = ()
 
     def read(self, levels: Levels | None, out: NDArray[np.uint8], spans: Int64 | None) -> None:
         """Decode into arrays, as ``kernels.read_chunks`` wants them."""
         w = self.wanted
         tables = (w.chunks, w.num_chunks, w.runs, w.num_runs, self.program.numbers)
         kernels.read_chunks(self.memory, *tables, levels, out, spans)
+
+    def coded(self, first: int, spans: Int64) -> Iterator[fsst.SymbolPart]:
+        """The strings that are coded, by their symbols; ``first`` is the number of the first value."""
+        if self.program.symbols is None:
+            return
+        start, begin = 0, first
+        for symbols, stop, end in self.symbols or (
+            PageSymbols(self.program.symbols, self.wanted.num_runs, self.wanted.num_rows),
+        ):
+            mine = spans[:, start:stop]
+            yield fsst.SymbolPart(symbols, slice(begin, first + end), self.memory, mine[0], mine[1])
+            start, begin = stop, first + end
 
 
 def run_programs(parts: Sequence[ProgramPart], limits: Limits) -> tuple[Levels | None, Block]:
@@ -263,11 +296,8 @@ def _texts(
         return VariableWidth(edges[-1], bits >> 3, offsets, bytes_of(parts[0].memory, stored[0], *spans[0]))
     for (_, lengths), most in zip(spans, stored, strict=True):
         check_overlap(most, lengths)
-    coded = [
-        fsst.SymbolPart(part.program.symbols, slice(a, b), part.memory, where[0], where[1])
-        for part, where, (a, b) in zip(parts, spans, pairwise(edges), strict=True)
-        if part.program.symbols is not None
-    ]
+    pairs = zip(parts, spans, edges, strict=False)
+    coded = [piece for part, where, first in pairs for piece in part.coded(first, where)]
     if coded:
         return fsst.decode_parts(coded, offsets)
     values = np.empty(sizes[-1], np.uint8)

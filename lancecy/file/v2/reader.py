@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.encodings.model.block import AllNull, Block, Reordered
-from lancecy.encodings.model.layouts import MiniBlock
+from lancecy.encodings.model.layouts import MiniBlock, is_structural
 from lancecy.encodings.model.ledger import ByteLedger
 from lancecy.encodings.model.pages import Column, PageMemory
 from lancecy.encodings.model.spec import EndedList
@@ -26,7 +26,7 @@ from lancecy.errors import FormatError, LanceError, UnsupportedError, printable
 from lancecy.file.tail import read_parts
 from lancecy.file.v2.fields import FieldColumns, Leaf, column_numbers, fields_with_column
 from lancecy.file.v2.meta import Container, SpecCache, build_column, checked_column, open_container
-from lancecy.file.v2.stats import is_structural, page_stats
+from lancecy.file.v2.stats import page_stats
 from lancecy.file.v2.stored_pages import StoredColumn, check_stored
 from lancecy.file.v2.values import FieldRead, Prepared, read_fields
 from lancecy.file.v2.wire import decode_children

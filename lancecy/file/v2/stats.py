@@ -9,24 +9,17 @@ from __future__ import annotations
 import numpy as np
 
 from lancecy.encodings.model.layouts import (
-    BlobPage,
     ConstantPage,
     FullZip,
     Layer,
     MiniBlock,
     PageSpec,
-    Planar,
 )
 from lancecy.encodings.model.pages import Column
 from lancecy.encodings.model.spec import Nullable, NullOf, Plain
 from lancecy.stats import ColumnStats
 
-__all__ = ["is_structural", "page_stats"]
-
-
-def is_structural(spec: PageSpec) -> bool:
-    """Whether a page has a layout of 2.1 and later."""
-    return isinstance(spec, (MiniBlock, ConstantPage, FullZip, BlobPage, Planar))
+__all__ = ["page_stats"]
 
 
 def page_stats(column: Column) -> ColumnStats:

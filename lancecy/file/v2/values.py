@@ -8,31 +8,35 @@ several (``encodings.batch``). If that fails, each is read alone, so that the er
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 
 from lancecy.encodings.batch import MOST_BYTES, SmallPage, batch_key, read_small
 from lancecy.encodings.blocks.null_only import null_only, null_stub
 from lancecy.encodings.model.block import Block, Leaves, Pieces
 from lancecy.encodings.model.pages import Column
+from lancecy.encodings.several_files import copied, joined_columns, kept_columns, rows_of_all, stand_in
 from lancecy.encodings.v20.null_only import read_nulls
+from lancecy.encodings.v20.pages import served
 from lancecy.encodings.v20.read import read_field
-from lancecy.encodings.v20.several_files import JoinedColumns, joined_columns, read_joined
 from lancecy.encodings.v21.leaf import LeafRows, read_leaf, read_leaves
 from lancecy.errors import LanceError
+from lancecy.file.tail import TAIL_BYTES
 from lancecy.file.v2.fields import Leaf
 from lancecy.file.v2.meta import SpecCache
 from lancecy.limits import Limits
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
+from lancecy.store.base import Memory
+from lancecy.store.cache import ByteCache
 from lancecy.store.reads import Read, SourceFile, gather, named
 
 __all__ = ["FieldRead", "Prepared", "read_fields", "read_in_turn"]
 
-_KEPT = 4
-"""Joined columns that are kept with those of a file."""
+_MOST_KEPT = 4 << 20
+"""Most bytes of a field of several files that are kept in one memory."""
 _MOST_COPIED = 256 << 10
-"""Most bytes of a column of a 2.0 file, on average, that are copied together with others before they are decoded."""
+"""Most bytes of a column of a file, on average, that are copied together with others before they are decoded."""
 _FEW = 4
 """Fewest columns of one batch key that are read together."""
 
@@ -55,8 +59,6 @@ class Prepared:
         Equal for fields that can be read together; None: the field is read alone.
     form : object or None
         Equal for fields of files of 2.1 and later that have the same leaves.
-    joined : dict
-        The columns of 2.0 files that were last read together, by the ids of their ``Prepared``.
     """
 
     field: Field
@@ -65,9 +67,6 @@ class Prepared:
     chain: tuple[Field, ...]
     batch_key: object | None = None
     form: object | None = None
-    joined: dict[tuple[int, ...], tuple[object, JoinedColumns | None]] = attribute(
-        default_factory=dict, repr=False
-    )
 
     @classmethod
     def of(
@@ -94,6 +93,11 @@ class Prepared:
     def column(self) -> Column:
         """The first column."""
         return self.columns[self.chain[-1].id]
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of all columns."""
+        return sum(int(column.sizes.sum()) for column in self.columns.values())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,8 +127,7 @@ class FieldRead:
     @property
     def nbytes(self) -> float:
         """Stored bytes of the rows, estimated."""
-        stored = sum(int(column.sizes.sum()) for column in self.known.columns.values())
-        return stored * len(self.rows) / max(1, self.rows.num_rows)
+        return self.known.stored_bytes * len(self.rows) / max(1, self.rows.num_rows)
 
     def alone(self) -> Read[Block]:
         """Read the field by itself."""
@@ -193,17 +196,15 @@ def read_in_turn(fields: Sequence[FieldRead]) -> Read[Block]:
     first = fields[0]
     if len(fields) == 1:
         return (yield from first.alone())
+    joined = yield from _joined(fields)
+    if joined is not None:
+        try:
+            return (yield from _read_joined(fields, joined))
+        except LanceError:
+            # Not again; and one by one, so that an error names column and page.
+            _keep(fields, None)
     num_rows = sum(len(f.rows) for f in fields)
     if first.known.form is None or any(f.known.form is not first.known.form for f in fields):
-        joined = _joined_columns(fields)
-        if joined is not None:
-            files, rows = [f.source for f in fields], [f.rows for f in fields]
-            try:
-                return (yield from read_joined(joined, files, rows, first.limits))
-            except LanceError:
-                # Not again; and one by one, so that an error names column and page.
-                first.known.joined.clear()
-                first.known.joined[_key(fields)] = [f.known for f in fields], None
         return Pieces(num_rows, tuple((yield from read_fields(fields))))
     blocks = yield from gather([_leaf_in_turn(fields, leaf) for leaf in first.known.leaves])
     if len(blocks) == 1:
@@ -211,25 +212,100 @@ def read_in_turn(fields: Sequence[FieldRead]) -> Read[Block]:
     return Leaves(num_rows, tuple(zip((leaf.part for leaf in first.known.leaves), blocks, strict=True)))
 
 
-def _joined_columns(fields: Sequence[FieldRead]) -> JoinedColumns | None:
-    """The columns of 2.0 files with little to read, as one."""
-    if any(f.known.leaves or f.known.field is not fields[0].known.field for f in fields):
-        return None
-    if sum(f.nbytes for f in fields) > _MOST_COPIED * len(fields) * len(fields[0].known.columns):
-        return None
-    known = fields[0].known.joined
-    key = _key(fields)
-    if key not in known:
-        columns, files = [f.known.columns for f in fields], [f.source for f in fields]
-        if len(known) >= _KEPT:
-            known.clear()
-        # Their ids are those of other objects once these are gone.
-        known[key] = [f.known for f in fields], joined_columns(fields[0].known.field, columns, files)
-    return known[key][1]
+@dataclass(frozen=True, slots=True, eq=False)
+class _Joined:
+    """A field of several files as one of a single file.
+
+    Attributes
+    ----------
+    known : Prepared
+        With the pages of all files.
+    memory : (nbytes,) uint8 or None
+        All their bytes; None: they are copied at each read.
+    maps : list of (nbytes,) uint8
+        The files that were mapped when the bytes were copied: others, if a file has changed since.
+    """
+
+    known: Prepared
+    memory: Memory | None = None
+    maps: list[Memory] = attribute(default_factory=list)
 
 
-def _key(fields: Sequence[FieldRead]) -> tuple[int, ...]:
-    return tuple(id(f.known) for f in fields)
+def _joined(fields: Sequence[FieldRead]) -> Read[_Joined | None]:
+    """The field in all these files as in one; None if each file is read by itself."""
+    cache = _cache_of(fields)
+    if cache is None:
+        return None
+    kept = cache.find(_key(fields))
+    found: _Joined | None
+    if kept is not None:
+        found = kept[1]
+        if found is None or found.memory is None:
+            # Of large columns, only few rows are copied.
+            return found if _is_little(fields, sum(f.nbytes for f in fields)) else None
+        if all(one is other for one, other in zip(_maps(fields), found.maps, strict=True)):
+            return found
+    found = yield from _made(fields, cache)
+    _keep(fields, found)
+    if found is None or found.memory is not None:
+        return found
+    return found if _is_little(fields, sum(f.nbytes for f in fields)) else None
+
+
+def _made(fields: Sequence[FieldRead], cache: ByteCache) -> Read[_Joined | None]:
+    first = fields[0].known
+    same = first.field if first.form is None else first.form
+    if any((f.known.field if first.form is None else f.known.form) is not same for f in fields):
+        return None
+    files = [f.source for f in fields]
+    columns = joined_columns(first.field, [f.known.columns for f in fields], files)
+    if columns is None:
+        return None
+    stored = sum(f.known.stored_bytes for f in fields)
+    is_cheap = all(file.store.traits.is_mapped or file.size <= TAIL_BYTES for file in files)
+    if is_cheap and 0 < stored <= _MOST_KEPT and _is_little(fields, stored):
+        kept = yield from kept_columns(columns, files, cache)
+        return _Joined(replace(first, columns=kept.columns), kept.memory, _maps(fields))
+    return None if first.leaves else _Joined(replace(first, columns=columns))
+
+
+def _maps(fields: Sequence[FieldRead]) -> list[Memory]:
+    """The maps of those files that are mapped; a file that has changed has another one."""
+    files = (f.source for f in fields)
+    return [file.store.get(file.path) for file in files if file.store.traits.is_mapped]
+
+
+def _is_little(fields: Sequence[FieldRead], nbytes: float) -> bool:
+    return nbytes <= _MOST_COPIED * len(fields) * len(fields[0].known.columns)
+
+
+def _read_joined(fields: Sequence[FieldRead], joined: _Joined) -> Read[Block]:
+    first, files = fields[0], [f.source for f in fields]
+    file, rows = stand_in(files, joined.memory), rows_of_all([f.rows for f in fields])
+    read = FieldRead(first.asked, joined.known, _none_after, file, rows, first.limits).alone()
+    return (yield from copied(read, files)) if joined.memory is None else served(read, joined.memory)
+
+
+def _none_after(_: Column) -> None:
+    """Old strings, which have two columns, are read file by file."""
+
+
+def _cache_of(fields: Sequence[FieldRead]) -> ByteCache | None:
+    memory = fields[0].known.column.memory
+    return None if memory is None else memory.cache
+
+
+def _keep(fields: Sequence[FieldRead], joined: _Joined | None) -> None:
+    """Keep joined columns for the next read of the same files; None: they are read one by one from then on."""
+    cache = _cache_of(fields)
+    if cache is not None:
+        nbytes = 0 if joined is None or joined.memory is None else joined.memory.nbytes
+        # The ids in the key are those of other objects once these are gone.
+        cache.keep(_key(fields), ([f.known for f in fields], joined), 1000 + 300 * len(fields) + nbytes)
+
+
+def _key(fields: Sequence[FieldRead]) -> tuple[object, ...]:
+    return ("joined columns", *(id(f.known) for f in fields))
 
 
 def _leaf_in_turn(fields: Sequence[FieldRead], leaf: Leaf) -> Read[Block]:

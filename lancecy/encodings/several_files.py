@@ -1,35 +1,36 @@
-"""Small parts of a 2.0 column in several files, decoded as one column.
+"""A column in several files, decoded as one column.
 
 The decoders take the pages of one file as arrays. Here the pages of several files follow each other in the same arrays,
-with the number of the file in the upper bits of each position; what the decoders request is copied from the files into
-one memory. So a few rows of many files cost the steps of one file. Nothing larger is worth the copy.
+with the number of the file in the upper bits of each position, and what is requested is copied from the files into one
+memory. So rows of many files cost the steps of one file. Small columns are copied whole, once, and kept
+(:func:`kept_columns`); of large ones only what the decoders request, each time (:func:`copied`). Nothing larger is worth
+the copy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.model.block import Block
 from lancecy.encodings.model.chunks import row_ranges, starts_of
-from lancecy.encodings.model.pages import Column
+from lancecy.encodings.model.layouts import BlobPage, is_structural
+from lancecy.encodings.model.pages import Column, PageMemory
 from lancecy.encodings.model.spec import StructHeader
 from lancecy.encodings.v20.lists import element_starts, is_old_string
-from lancecy.encodings.v20.pages import SeveralFiles
-from lancecy.encodings.v20.read import is_packed, read_field
+from lancecy.encodings.v20.pages import KeptFiles, SeveralFiles
+from lancecy.encodings.v20.read import is_packed
 from lancecy.errors import FormatError
-from lancecy.limits import Limits
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
-from lancecy.store.base import Store
+from lancecy.store.base import Memory, Store
+from lancecy.store.cache import ByteCache
 from lancecy.store.reads import Ranges, Read, SourceFile, Span
-
-__all__ = ["JoinedColumns", "joined_columns", "read_joined"]
 
 Int64 = NDArray[np.int64]
 T = TypeVar("T")
@@ -39,50 +40,40 @@ _FILE_BITS = 42
 _WITHIN = (1 << _FILE_BITS) - 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JoinedColumns:
-    """The columns of a field, each with the pages of several files.
-
-    Attributes
-    ----------
-    field : Field
-    columns : mapping of field id to Column
-    num_rows : int
-        Of all files.
-    """
-
-    field: Field
-    columns: Mapping[int, Column]
-    num_rows: int
-
-
 def joined_columns(
     field: Field, several: Sequence[Mapping[int, Column]], files: Sequence[SourceFile]
-) -> JoinedColumns | None:
+) -> dict[int, Column] | None:
     """Join the columns of a field in several files.
 
     Parameters
     ----------
     field : Field
+        In the form for decoders.
     several : sequence of mapping of field id to Column
-        One for each file.
+        One for each file; the same ids in each.
     files : sequence of SourceFile
 
     Returns
     -------
-    JoinedColumns or None
-        None: the field is read file by file. It has blobs or old strings, or columns of more rows than the field.
+    dict of field id to Column, or None
+        None: the field is read file by file. It has blobs or old strings, or in 2.0 columns of more rows than the field.
     """
     if max(file.size for file in files) > _WITHIN or any(_is_apart(field, columns) for columns in several):
         return None
-    joined = {number: _joined([columns[number] for columns in several]) for number in several[0]}
-    columns = {number: column for number, column in joined.items() if column is not None}
-    if len(columns) < len(joined):
-        return None
-    return JoinedColumns(field, columns, columns[field.id].num_rows)
+    found: dict[int, Column] = {}
+    for number in several[0]:
+        joined = _joined([columns[number] for columns in several])
+        if joined is None:
+            return None
+        found[number] = joined
+    return found
 
 
 def _is_apart(field: Field, columns: Mapping[int, Column]) -> bool:
+    if any(column.is_blob or column.num_pages == 0 for column in columns.values()):
+        return True
+    if all(is_structural(spec) for column in columns.values() for spec in column.specs):
+        return any(isinstance(spec, BlobPage) for column in columns.values() for spec in column.specs)
     column = columns.get(field.id)
     return column is None or _has_other_rows(field, columns, column.num_rows)
 
@@ -90,7 +81,7 @@ def _is_apart(field: Field, columns: Mapping[int, Column]) -> bool:
 def _has_other_rows(field: Field, columns: Mapping[int, Column], num_rows: int) -> bool:
     """Whether a column is of another kind, or has other rows than the field above it says."""
     column = columns.get(field.id)
-    if column is None or column.num_rows != num_rows or column.num_pages == 0 or column.is_blob:
+    if column is None or column.num_rows != num_rows:
         return True
     if field.is_list:
         elements = int(element_starts(column)[-1])
@@ -120,43 +111,71 @@ def _joined(columns: Sequence[Column]) -> Column | None:
     return Column(first.index, False, rows, specs, buffers, np.concatenate(positions), sizes)
 
 
-def read_joined(
-    joined: JoinedColumns,
-    files: Sequence[SourceFile],
-    selections: Sequence[RowSelection],
-    limits: Limits,
-) -> Read[Block]:
-    """Decode rows of a field in several files.
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptColumns:
+    """Columns of several files with all their bytes.
+
+    Attributes
+    ----------
+    columns : mapping of field id to Column
+        Their positions are in ``memory``.
+    memory : (nbytes,) uint8, read-only
+    """
+
+    columns: Mapping[int, Column]
+    memory: Memory
+
+
+def kept_columns(
+    columns: Mapping[int, Column], files: Sequence[SourceFile], cache: ByteCache
+) -> Read[KeptColumns]:
+    """Read all bytes of joined columns, in one round.
 
     Parameters
     ----------
-    joined : JoinedColumns
+    columns : mapping of field id to Column
+        From :func:`joined_columns`; not many bytes.
     files : sequence of SourceFile
-        Those of the columns.
-    selections : sequence of RowSelection
-        Rows of each file, ascending, without duplicates; at least one row of each.
-    limits : Limits
-
-    Raises
-    ------
-    FormatError, LimitError, UnsupportedError
-        As for ``read_field``; the message names no file. Also where files have different dictionaries.
+    cache : ByteCache
+        For decoded parts of their pages.
     """
-    file = SourceFile(cast(Store, SeveralFiles()), "several files", sum(file.size for file in files))
-    rows = _rows_of_all(selections, joined.num_rows)
-    return _copied(read_field(joined.field, joined.columns, _none_after, file, rows, limits), files)
+    file, owner = stand_in(files), object()
+    orders = [_by_buffer(column) for column in columns.values()]
+    wanted = [
+        Ranges(file, column.positions[order], column.sizes[order])
+        for column, order in zip(columns.values(), orders, strict=True)
+    ]
+    spans = yield from _round(wanted, files)
+    found = {}
+    for (number, column), order, span in zip(columns.items(), orders, spans, strict=True):
+        positions = np.empty_like(span.positions)
+        positions[order] = span.positions
+        memory = PageMemory(cache, ("page", owner, number))
+        found[number] = replace(column, positions=positions, memory=memory)
+    spans[0].memory.flags.writeable = False
+    return KeptColumns(found, spans[0].memory)
 
 
-def _none_after(_: Column) -> None:
-    """Old strings, which have two columns, are read file by file."""
+def _by_buffer(column: Column) -> Int64:
+    """Buffers in the order of their number in the page, then of the page: values of pages then touch."""
+    first = column.first_buffer
+    numbers = np.arange(column.sizes.size) - np.repeat(first[:-1], np.diff(first))
+    return np.argsort(numbers, kind="stable")
 
 
-def _rows_of_all(selections: Sequence[RowSelection], num_rows: int) -> RowSelection:
-    """One selection over the rows of all files."""
-    firsts = starts_of(np.array([rows.num_rows for rows in selections], np.int64))
-    if firsts[-1] != num_rows:
-        raise FormatError(f"columns of {num_rows} rows in files of {int(firsts[-1])}")
-    pairs = list(zip(selections, firsts.tolist(), strict=False))
+def stand_in(files: Sequence[SourceFile], memory: Memory | None = None) -> SourceFile:
+    """The file of joined columns, which stands for several; or for the memory with their bytes."""
+    store = SeveralFiles() if memory is None else KeptFiles()
+    size = sum(file.size for file in files) if memory is None else memory.size
+    return SourceFile(cast(Store, store), "several files", size)
+
+
+def rows_of_all(selections: Sequence[RowSelection]) -> RowSelection:
+    """One selection over the rows of all files; each is ascending, without duplicates."""
+    num_rows = sum(rows.num_rows for rows in selections)
+    if all(rows.is_all for rows in selections):
+        return RowSelection.all(num_rows)
+    pairs = list(zip(selections, accumulate((rows.num_rows for rows in selections), initial=0), strict=False))
     if all(rows.indices is not None for rows in selections):
         found = [rows.indices + first for rows, first in pairs if rows.indices is not None]
         return RowSelection(num_rows, indices=np.concatenate(found))
@@ -165,7 +184,7 @@ def _rows_of_all(selections: Sequence[RowSelection], num_rows: int) -> RowSelect
     return RowSelection(num_rows, starts, stops)
 
 
-def _copied(read: Read[T], files: Sequence[SourceFile]) -> Read[T]:
+def copied(read: Read[T], files: Sequence[SourceFile]) -> Read[T]:
     """A Read whose requests, with positions in several files, are copied into one memory each round."""
     try:
         wanted = next(read)
