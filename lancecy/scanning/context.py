@@ -127,8 +127,11 @@ class ScanContext:
     def several_files(self, fragment_ids: Sequence[int], fields: Sequence[Field] = ()) -> list[FragmentFiles]:
         """:meth:`files` of several fragments, prepared for these fields; requests of many fragments are made at once."""
         if self.snapshot.is_mapped:
-            for fragment_id in fragment_ids:
-                self.files(fragment_id).prepare(fields, self.session)
+            if any(fragment_id not in self._opened for fragment_id in fragment_ids):
+                self._open_missing(fragment_ids)
+            if fields:
+                for fragment_id in fragment_ids:
+                    self.files(fragment_id).prepare(fields, self.session)
         else:
             missing = [i for i in dict.fromkeys(fragment_ids) if not self._is_ready(i, fields)]
             turns = [missing[n] for n in self.interleaved(missing)]
@@ -141,6 +144,12 @@ class ScanContext:
 
         Those that another thread is opening are left to it. Errors are those of :meth:`files`.
         """
+        self._open_missing(fragment_ids)
+        unready = [self.files(i) for i in fragment_ids if not self._is_ready(i, fields)]
+        self.session.map_requests(lambda files: files.prepare(fields, self.session), unready)
+
+    def _open_missing(self, fragment_ids: Sequence[int]) -> None:
+        """Open fragments that no thread has opened or is opening, if they are several."""
         locks: list[threading.Lock] = []
         mine: list[Fragment] = []
         try:
@@ -156,8 +165,6 @@ class ScanContext:
         finally:
             for lock in locks:
                 lock.release()
-        unready = [self.files(i) for i in fragment_ids if not self._is_ready(i, fields)]
-        self.session.map_requests(lambda files: files.prepare(fields, self.session), unready)
 
     def all_known(self, fragment_ids: Iterable[int], fields: Sequence[Field]) -> bool:
         """Whether these fragments are open, and all metadata of these fields is loaded."""

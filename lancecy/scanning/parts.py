@@ -91,7 +91,10 @@ def open_several(
     """
     files = [file for fragment in fragments for file in fragment.files]
     try:
-        claimed = [snapshot.claimed_source(file) for file in files]
+        if snapshot.is_mapped:
+            claimed: list[SourceFile | None] = [snapshot.source(file) for file in files]
+        else:
+            claimed = [snapshot.claimed_source(file) for file in files]
         if any(source is None for source in claimed):
             return None
         opened = iter(_opened(snapshot, files, session, dictionaries, claimed))

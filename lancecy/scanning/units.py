@@ -238,5 +238,7 @@ def fragment_of(unit: ScanUnit | CandidateUnit | FilteredUnit) -> int:
 
 def schedule_of(context: ScanContext, units: Sequence[ScanUnit]) -> Schedule:
     """The schedule for these units; opens their files if some might be mapped."""
-    mapped = context.snapshot.is_mapped and all(context.files(unit.fragment).mapped for unit in units)
+    mapped = context.snapshot.is_mapped and all(
+        files.mapped for files in context.several_files([unit.fragment for unit in units])
+    )
     return Together() if mapped else Grouped(context)

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import field as attribute
+from functools import cached_property, lru_cache
 
 from lancecy.encodings.arrow.assemble import pruned
 from lancecy.errors import FormatError, printable
 from lancecy.schema import Field
 
-__all__ = ["FieldColumns", "Leaf", "column_numbers", "fields_with_column"]
+__all__ = ["FieldColumns", "Leaf", "Placed", "column_numbers", "field_columns", "fields_with_column"]
 
 
 def column_numbers(field_ids: Sequence[int], column_indices: Sequence[int]) -> dict[int, int]:
@@ -93,6 +94,56 @@ class Leaf:
     column: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Placed:
+    """One top-level field and its columns, the same in all files with the same columns.
+
+    Attributes
+    ----------
+    whole : Field
+        From ``FieldColumns.restored``.
+    numbers : dict of field id to column number
+        Of the nodes with a column of their own.
+    packed : frozenset of int
+        Ids of the nodes whose column holds everything below them.
+    """
+
+    whole: Field
+    numbers: dict[int, int]
+    packed: frozenset[int]
+
+
+@lru_cache(maxsize=256)
+def field_columns(
+    field_ids: tuple[int, ...], column_indices: tuple[int, ...], fields: tuple[Field, ...]
+) -> FieldColumns:
+    """The fields of a file by their entry in the manifest; files with the same entry share them.
+
+    Parameters
+    ----------
+    field_ids, column_indices : tuples of int
+        As in the manifest.
+    fields : tuple of Field
+        Top level of the table's schema.
+
+    Raises
+    ------
+    FormatError
+        See :func:`column_numbers`.
+    """
+    listed = frozenset(field_id for field_id in field_ids if field_id >= 0)
+    return FieldColumns(column_numbers(field_ids, column_indices), listed, fields)
+
+
+@lru_cache(maxsize=4096)
+def leaf_form(chains: tuple[tuple[Field, ...], ...]) -> object:
+    """One object for equal leaves, whatever their columns."""
+    return object()
+
+
+_MOST_PLACED = 4096
+
+
 @dataclass(frozen=True, eq=False)
 class FieldColumns:
     """Fields of one file and their columns.
@@ -109,6 +160,28 @@ class FieldColumns:
     numbers: Mapping[int, int]
     listed: frozenset[int]
     fields: tuple[Field, ...]
+    _placed: dict[Field, Placed] = attribute(default_factory=dict, repr=False)
+    _leaves: dict[tuple[Field, Field], tuple[tuple[Leaf, ...], object]] = attribute(
+        default_factory=dict, repr=False
+    )
+
+    @cached_property
+    def last_column(self) -> int:
+        """The highest column number, -1 without columns."""
+        return max(self.numbers.values(), default=-1)
+
+    def placed(self, field: Field) -> Placed:
+        """A (pruned) top-level field and its columns."""
+        found = self._placed.get(field)
+        if found is None:
+            whole = self.restored(field)
+            nodes = [node for node in whole.walk() if node.id in self.numbers]
+            numbers = {node.id: self.numbers[node.id] for node in nodes}
+            packed = frozenset(node.id for node in nodes if node.children and self.holds_all(node))
+            if len(self._placed) >= _MOST_PLACED:
+                self._placed.clear()
+            found = self._placed[field] = Placed(whole, numbers, packed)
+        return found
 
     @cached_property
     def ids(self) -> frozenset[int]:
@@ -158,8 +231,8 @@ class FieldColumns:
         )
         return field if children == field.children else replace(field, children=children)
 
-    def leaves(self, field: Field, whole: Field) -> tuple[Leaf, ...]:
-        """The leaves of a top-level field, depth first.
+    def leaves(self, field: Field, whole: Field) -> tuple[tuple[Leaf, ...], object]:
+        """The leaves of a top-level field, depth first, and an object that fields with equal leaves share.
 
         Parameters
         ----------
@@ -173,9 +246,16 @@ class FieldColumns:
         FormatError
             Part of the field has no column in this file.
         """
-        return tuple(self._leaves((whole,), field))
+        found = self._leaves.get((field, whole))
+        if found is None:
+            leaves = tuple(self._leaves_below((whole,), field))
+            found = leaves, leaf_form(tuple(leaf.chain for leaf in leaves))
+            if len(self._leaves) >= _MOST_PLACED:
+                self._leaves.clear()
+            self._leaves[field, whole] = found
+        return found
 
-    def _leaves(self, chain: tuple[Field, ...], asked: Field) -> Iterator[Leaf]:
+    def _leaves_below(self, chain: tuple[Field, ...], asked: Field) -> Iterator[Leaf]:
         node = chain[-1]
         column = self.numbers.get(node.id)
         if column is not None:
@@ -183,6 +263,6 @@ class FieldColumns:
             yield Leaf(chain, asked if part is None else part, column)
         elif node.children:
             for child in node.children:
-                yield from self._leaves((*chain, child), asked)
+                yield from self._leaves_below((*chain, child), asked)
         else:
             raise FormatError(f"field {node.id} {printable(node.name)!r} has no column in this file")

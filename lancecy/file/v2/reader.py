@@ -24,7 +24,7 @@ from lancecy.encodings.v21.joined_pages import is_read_by_page
 from lancecy.encodings.v21.repdef import rows_per_value
 from lancecy.errors import FormatError, LanceError, UnsupportedError, printable
 from lancecy.file.tail import read_parts
-from lancecy.file.v2.fields import FieldColumns, Leaf, column_numbers, fields_with_column
+from lancecy.file.v2.fields import FieldColumns, Leaf, field_columns, fields_with_column
 from lancecy.file.v2.meta import Container, SpecCache, build_column, checked_column, open_container
 from lancecy.file.v2.stats import page_stats
 from lancecy.file.v2.stored_pages import StoredColumn, check_stored
@@ -100,16 +100,16 @@ def _open(
     if wanted not in VERSIONS:
         text = f"{version[0]}.{version[1]}"
         raise UnsupportedError(f"data file of version {text}", feature=f"file version {text}")
-    numbers = column_numbers(field_ids, column_indices)
+    placed = field_columns(tuple(field_ids), tuple(column_indices), tuple(fields))
     container = yield from open_container(source, limits)
     if container.version != wanted and (wanted, container.version) != _EARLY:
         found, told = (".".join(map(str, v)) for v in (container.version, wanted))
         raise FormatError(f"the file is of version {found}, the manifest says {told}")
-    most = max(numbers.values(), default=-1)
-    if most >= container.num_columns:
-        raise FormatError(f"the manifest names column {most} of a file that has {container.num_columns}")
-    listed = frozenset(field_id for field_id in field_ids if field_id >= 0)
-    return V2Reader(source, container, FieldColumns(numbers, listed, tuple(fields)), limits, cache)
+    if placed.last_column >= container.num_columns:
+        raise FormatError(
+            f"the manifest names column {placed.last_column} of a file that has {container.num_columns}"
+        )
+    return V2Reader(source, container, placed, limits, cache)
 
 
 # -- reading -------------------------------------------------------------------------
@@ -247,30 +247,32 @@ class V2Reader:
 
     def _load(self, field: Field, for_values: bool = True) -> Read[Prepared]:
         """Parse the columns of a field; only reads of values need the layout of packed structs."""
-        whole = self._fields.restored(field)
-        nodes = [node for node in whole.walk() if node.id in self._fields.numbers]
-        numbers = [self._fields.numbers[node.id] for node in nodes]
-        packed = {node.id for node in nodes if node.children and self._fields.holds_all(node)}
-        descriptor = yield from self._load_columns(numbers, with_descriptor=for_values and bool(packed))
+        placed = self._fields.placed(field)
+        whole, packed, numbers = placed.whole, placed.packed, placed.numbers
+        descriptor = yield from self._load_columns(
+            numbers.values(), with_descriptor=for_values and bool(packed)
+        )
         if descriptor is not None:
             whole = self._as_written(whole, packed, descriptor)
-        columns = {node.id: self._columns[n] for node, n in zip(nodes, numbers, strict=True)}
+        columns = {field_id: self._columns[number] for field_id, number in numbers.items()}
         yield from self._load_columns([c.index + 1 for c in columns.values() if self._may_continue(c)])
         leaves: tuple[Leaf, ...] = ()
+        form: object | None = None
         if self._is_structural(columns.values()):
-            leaves = self._fields.leaves(field, whole)
+            leaves, form = self._fields.leaves(field, whole)
             for leaf in leaves:
                 self._check_rows(columns[leaf.chain[-1].id], rows_per_value(leaf.chain))
         elif whole.id in columns:
             self._check_aligned(whole, columns)
         else:
             raise FormatError(f"field {whole.id} {printable(whole.name)!r} has no column in this file")
-        found = Prepared.of(whole, columns, leaves, self._specs)
+        chain = leaves[0].chain if leaves else (whole,)
+        found = Prepared(whole, columns, leaves, chain, self._specs, form)
         if for_values or not packed:
             self._prepared[field] = found
         return found
 
-    def _load_columns(self, numbers: Sequence[int], with_descriptor: bool = False) -> Read[Memory | None]:
+    def _load_columns(self, numbers: Iterable[int], with_descriptor: bool = False) -> Read[Memory | None]:
         """Parse columns that are not known yet, in one round; return the FileDescriptor on request."""
         missing = [n for n in dict.fromkeys(numbers) if n not in self._columns]
         parts = [self._container.part(n) for n in missing]
@@ -351,7 +353,7 @@ class V2Reader:
         """Whether strings of the column may have their bytes in the next one, as in files of the first releases."""
         return column.index + 1 < self.num_columns and any(isinstance(s, EndedList) for s in column.specs)
 
-    def _as_written(self, field: Field, packed: set[int], descriptor: Memory) -> Field:
+    def _as_written(self, field: Field, packed: frozenset[int], descriptor: Memory) -> Field:
         """The field with the children of packed structs that the file was written with, in their order.
 
         Rows of packed structs do not identify their fields, and the table may have dropped some later.

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
+from functools import cached_property
 
 from lancecy.encodings.batch import MOST_BYTES, SmallPage, batch_key, read_small
 from lancecy.encodings.blocks.null_only import null_only, null_stub
@@ -41,7 +42,7 @@ _FEW = 4
 """Fewest columns of one batch key that are read together."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Prepared:
     """A field with parsed columns.
 
@@ -55,8 +56,7 @@ class Prepared:
         Empty in 2.0.
     chain : tuple of Field
         For the first column: from the top-level field to the field of its values.
-    batch_key : object or None
-        Equal for fields that can be read together; None: the field is read alone.
+    specs : SpecCache
     form : object or None
         Equal for fields of files of 2.1 and later that have the same leaves.
     """
@@ -65,20 +65,20 @@ class Prepared:
     columns: Mapping[int, Column]
     leaves: tuple[Leaf, ...]
     chain: tuple[Field, ...]
-    batch_key: object | None = None
+    specs: SpecCache = attribute(repr=False)
     form: object | None = None
 
-    @classmethod
-    def of(
-        cls, field: Field, columns: Mapping[int, Column], leaves: tuple[Leaf, ...], specs: SpecCache
-    ) -> Prepared:
-        """Make one, with the attributes that follow from the columns."""
-        chain = leaves[0].chain if leaves else (field,)
-        token = None
-        if len(leaves) < 2 and len(columns) == 1:
-            token = specs.token(batch_key(chain, columns[chain[-1].id]))
-        form = specs.token(("leaves", *(leaf.chain for leaf in leaves))) if leaves else None
-        return cls(field, columns, leaves, chain, token, form)
+    @cached_property
+    def batch_key(self) -> object | None:
+        """Equal for fields that can be read together; None: the field is read alone."""
+        if len(self.leaves) > 1 or len(self.columns) != 1:
+            return None
+        return self.specs.token(batch_key(self.chain, self.column))
+
+    @cached_property
+    def stored_bytes(self) -> int:
+        """Bytes of all columns."""
+        return sum(int(column.sizes.sum()) for column in self.columns.values())
 
     def primary(self) -> Column | None:
         """A column with one value per row: that of the first leaf, lists included in 2.0."""
@@ -93,11 +93,6 @@ class Prepared:
     def column(self) -> Column:
         """The first column."""
         return self.columns[self.chain[-1].id]
-
-    @property
-    def stored_bytes(self) -> int:
-        """Bytes of all columns."""
-        return sum(int(column.sizes.sum()) for column in self.columns.values())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

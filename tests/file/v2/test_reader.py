@@ -428,7 +428,7 @@ def test_fields_that_a_file_holds(field: Field, ids: list[int], columns: list[in
 def test_leaves_are_the_topmost_nodes_with_a_column() -> None:
     field = struct(X, replace(Y, logical_type="struct", children=(Field("z", 4, 3, "int8"),)))
     found = field_columns([field], [2, 4], [7, 9])
-    leaves = found.leaves(field, found.restored(field))
+    leaves, _ = found.leaves(field, found.restored(field))
     assert [(leaf.column, [node.name for node in leaf.chain]) for leaf in leaves] == [
         (7, ["s", "x"]),
         (9, ["s", "y", "z"]),
