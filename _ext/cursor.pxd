@@ -100,6 +100,8 @@ cdef enum:
     FAULT_JSON_DEPTH = 42
     FAULT_JSON_WALK = 43
     FAULT_LEVEL_COUNT = 44
+    FAULT_MESSAGE = 45
+    FAULT_BUFFERS = 46
 
 
 cdef struct Fault:

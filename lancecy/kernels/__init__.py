@@ -30,6 +30,7 @@ the fault. ``LANCECY_KERNELS=reference`` in the environment selects the slow Num
 ``_dictionary``    check_codes
 ``_lookup``        take_offsets, take_values, take_fixed
 ``_structural``    chunk_headers
+``_metadata``      column_pages
 ``_levels``        level_validity, peel_lists
 ``_rows``          select_rows
 ``_fullzip``       zip_fixed, zip_variable
@@ -66,6 +67,7 @@ __all__ = [
     "chunk_headers",
     "chunk_offsets",
     "chunk_table",
+    "column_pages",
     "compare_bounds",
     "compare_bytes_bounds",
     "copy_bits",
@@ -145,6 +147,7 @@ if _chosen == "reference":
     from lancecy.kernels.reference.json_path import json_select
     from lancecy.kernels.reference.json_values import json_array_has, json_scalars, json_texts
     from lancecy.kernels.reference.levels import level_validity, peel_lists, select_rows
+    from lancecy.kernels.reference.metadata import column_pages
     from lancecy.kernels.reference.offsets import (
         chunk_offsets,
         ended_offsets,
@@ -191,6 +194,7 @@ elif _chosen == "cython":
         from lancecy.kernels._lz4 import lz4_blocks
         from lancecy.kernels._match import match_bytes
         from lancecy.kernels._measure import measure_numbers, measure_texts
+        from lancecy.kernels._metadata import column_pages
         from lancecy.kernels._offsets import chunk_offsets, zipped_offsets
         from lancecy.kernels._pack import pack_blocks
         from lancecy.kernels._page_runs import chunk_table, cut_ranges, cut_rows, distinct_pages

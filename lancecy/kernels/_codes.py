@@ -62,6 +62,8 @@ class Fault(Enum):
         "the JSON path leads to the parts of row {index} in too many ways; write it with fewer .** and ranges",
     )
     LEVEL_COUNT = (44, FormatError, "chunk {index} has another number of levels than of values")
+    MESSAGE = (45, FormatError, "the bytes are no column metadata: they cannot be read from page {index} on")
+    BUFFERS = (46, FormatError, "page {index} has not as many positions of buffers as sizes")
 
 
 _BY_NUMBER = {fault.value[0]: fault for fault in Fault}

@@ -80,16 +80,16 @@ def build_leaf_column(data: bytes, index: int, version: tuple[int, int], limits:
     message = decode_column(np.frombuffer(data, np.uint8), limits)
     specs = tuple(
         parse_spec(encoding, version, count, limits)
-        for encoding, count in zip(message.encodings, message.num_buffers, strict=True)
+        for encoding, count in zip(message.encodings, np.diff(message.first_buffer).tolist(), strict=True)
     )
     return Column(
         index=index,
         is_blob=message.is_blob,
-        row_starts=np.cumsum([0, *message.lengths]),
+        row_starts=np.cumsum([0, *message.lengths.tolist()]),
         specs=specs,
-        first_buffer=np.cumsum([0, *message.num_buffers]),
-        positions=np.array(message.positions, np.int64),
-        sizes=np.array(message.sizes, np.int64),
+        first_buffer=message.first_buffer,
+        positions=message.positions,
+        sizes=message.sizes,
     )
 
 

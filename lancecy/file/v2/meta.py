@@ -53,6 +53,7 @@ HELD_BYTES = 1 << 20
 """Most bytes of column metadata kept of a mapped file; larger metadata is read on demand."""
 
 _ENTRY_BYTES = 16
+_FEW_ENTRIES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,16 +246,20 @@ def read_global_buffers(source: SourceFile, limits: Limits) -> Read[GlobalBuffer
 
 def _entries(table: Memory, end: int, what: str) -> tuple[Int64, Int64]:
     """Positions and lengths in a table, every range checked to be inside the file."""
-    pairs = np.frombuffer(table.tobytes(), "<u8").reshape(-1, 2)
-    position, length = pairs[:, 0], pairs[:, 1]
-    outside = (position > end) | (length > np.uint64(end) - np.minimum(position, np.uint64(end)))
-    if outside.any():
-        index = int(outside.argmax())
-        raise FormatError(
-            f"the {what} {index}, {length[index]} bytes at {position[index]}, lies outside the file",
-            position=index,
-        )
-    return position.astype(np.int64), length.astype(np.int64)
+    stored = table.tobytes()
+    if len(stored) <= _FEW_ENTRIES * _ENTRY_BYTES:  # avoids NumPy's overhead per call
+        numbers = struct.unpack(f"<{len(stored) // 8}Q", stored)
+        pairs = zip(numbers[::2], numbers[1::2], strict=True)
+        bad = next((n for n, (at, size) in enumerate(pairs) if at > end or size > end - at), -1)
+    else:
+        position, length = np.frombuffer(stored, "<u8").reshape(-1, 2).T
+        outside = (position > end) | (length > np.uint64(end) - np.minimum(position, np.uint64(end)))
+        bad = int(outside.argmax()) if outside.any() else -1
+    if bad >= 0:
+        at, size = struct.unpack_from("<QQ", stored, bad * _ENTRY_BYTES)
+        raise FormatError(f"the {what} {bad}, {size} bytes at {at}, lies outside the file", position=bad)
+    found = np.frombuffer(stored, "<i8").reshape(-1, 2)
+    return np.ascontiguousarray(found[:, 0]), np.ascontiguousarray(found[:, 1])
 
 
 def _held(source: SourceFile, tail: Tail, positions: Int64, lengths: Int64) -> Tail:
@@ -308,48 +313,49 @@ def build_column(
         An unsupported encoding.
     """
     message = decode_column(data, limits)
-    positions, sizes = _buffers(message, file_size)
-    ledger.charge(index, "pages", sum(message.sizes), file_size)
+    total = _checked_bytes(message, file_size)
+    ledger.charge(index, "pages", total, file_size)
     return Column(
         index=index,
         is_blob=message.is_blob,
         row_starts=_row_starts(message, file_size, limits),
         specs=_specs(message, specs),
-        first_buffer=np.array(list(accumulate(message.num_buffers, initial=0)), np.int64),
-        positions=positions,
-        sizes=sizes,
+        first_buffer=message.first_buffer,
+        positions=message.positions,
+        sizes=message.sizes,
         memory=memory,
     )
 
 
-def _buffers(message: ColumnMessage, file_size: int) -> tuple[Int64, Int64]:
-    ends = list(map(add, message.positions, message.sizes))
-    if max(ends, default=0) > file_size:
-        buffer = next(number for number, end in enumerate(ends) if end > file_size)
-        page = next(number for number, count in enumerate(accumulate(message.num_buffers)) if count > buffer)
-        what = (
-            f"a buffer of {message.sizes[buffer]} bytes at {message.positions[buffer]} lies outside the file"
-        )
+def _checked_bytes(message: ColumnMessage, file_size: int) -> int:
+    """Bytes of all buffers, each of which lies in the file."""
+    positions, sizes = message.positions.tolist(), message.sizes.tolist()
+    if max(map(add, positions, sizes), default=0) > file_size:
+        buffer = next(n for n, pair in enumerate(zip(positions, sizes, strict=True)) if sum(pair) > file_size)
+        page = int(np.searchsorted(message.first_buffer, buffer, side="right")) - 1
+        what = f"a buffer of {sizes[buffer]} bytes at {positions[buffer]} lies outside the file"
         raise FormatError(what, position=page).within(f"page {page}")
-    return np.array(message.positions, np.int64), np.array(message.sizes, np.int64)
+    return sum(sizes)
 
 
 def _row_starts(message: ColumnMessage, file_size: int, limits: Limits) -> Int64:
     """First value of each page, then their number: at most the allowed rows, and at most the bits of the file."""
-    starts = list(accumulate(message.lengths, initial=0))
-    if starts[-1] > max(limits.rows_per_file, file_size * 8):
+    lengths = message.lengths.tolist()
+    total = sum(lengths)
+    if total > max(limits.rows_per_file, file_size * 8):
         raise LimitError(
-            f"pages of {starts[-1]} values, beyond the limit of {limits.rows_per_file}",
+            f"pages of {total} values, beyond the limit of {limits.rows_per_file}",
             limit="rows_per_file",
-            claimed=starts[-1],
+            claimed=total,
         )
-    return np.array(starts, np.int64)
+    return np.array([0, *accumulate(lengths)], np.int64)
 
 
 def _specs(message: ColumnMessage, specs: SpecCache) -> tuple[PageSpec, ...]:
     """The spec of every page; equal ones are one object."""
     found = []
-    for page, (encoding, num_buffers) in enumerate(zip(message.encodings, message.num_buffers, strict=True)):
+    counts = np.diff(message.first_buffer).tolist()
+    for page, (encoding, num_buffers) in enumerate(zip(message.encodings, counts, strict=True)):
         try:
             found.append(specs.find(encoding, num_buffers))
         except LanceError as error:
@@ -365,8 +371,7 @@ def checked_column(
     Parameters and errors as :func:`build_column`.
     """
     message = decode_column(data, limits)
-    _buffers(message, file_size)
-    ledger.charge(index, "pages", sum(message.sizes), file_size)
+    ledger.charge(index, "pages", _checked_bytes(message, file_size), file_size)
     _row_starts(message, file_size, limits)
     return message, _specs(message, specs)
 

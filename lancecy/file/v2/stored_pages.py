@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,12 +54,12 @@ class StoredColumn:
     @property
     def num_pages(self) -> int:
         """Number of pages."""
-        return len(self.message.lengths)
+        return int(self.message.lengths.size)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all buffers."""
-        return sum(self.message.sizes)
+        return int(self.message.sizes.sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,11 +125,10 @@ class CopiedRows:
         waiting: list[tuple[StoredColumn, int, int]] = []
         nbytes = 0
         for column in self.columns:
-            first = 0
-            for page, count in enumerate(column.message.num_buffers):
+            edges = column.message.first_buffer.tolist()
+            for page, (first, stop) in enumerate(pairwise(edges)):
                 waiting.append((column, page, first))
-                nbytes += sum(column.message.sizes[first : first + count])
-                first += count
+                nbytes += int(column.message.sizes[first:stop].sum())
                 if nbytes >= self.read_bytes:
                     yield from self._read(waiting)
                     waiting, nbytes = [], 0
@@ -140,9 +140,9 @@ class CopiedRows:
         places: dict[int, tuple[list[int], list[int]]] = {key: ([], []) for key in files}
         for column, page, first in wanted:
             positions, sizes = places[id(column.source)]
-            stop = first + column.message.num_buffers[page]
-            positions.extend(column.message.positions[first:stop])
-            sizes.extend(column.message.sizes[first:stop])
+            stop = int(column.message.first_buffer[page + 1])
+            positions.extend(column.message.positions[first:stop].tolist())
+            sizes.extend(column.message.sizes[first:stop].tolist())
         ranges = [
             Ranges(files[key], np.array(positions, np.int64), np.array(sizes, np.int64))
             for key, (positions, sizes) in places.items()
@@ -151,17 +151,17 @@ class CopiedRows:
         taken = dict.fromkeys(files, 0)
         for column, page, first in wanted:
             key, message = id(column.source), column.message
-            count, at = message.num_buffers[page], taken[key]
+            count, at = int(message.first_buffer[page + 1]) - first, taken[key]
             starts = spans[key].positions[at : at + count].tolist()
             taken[key] = at + count
-            sizes = message.sizes[first : first + count]
+            sizes = message.sizes[first : first + count].tolist()
             memory = spans[key].memory
             yield StoredPage(
                 column.field_id,
                 message.encodings[page],
                 [memory[start : start + size] for start, size in zip(starts, sizes, strict=True)],
-                message.lengths[page],
-                message.first_rows[page],
+                int(message.lengths[page]),
+                int(message.first_rows[page]),
             )
 
 
@@ -236,7 +236,9 @@ def check_stored(
             raise _refusal(field, "its texts are in two columns, as the first releases wrote them")
         if node.is_struct and not all(isinstance(spec, StructHeader) for spec in found):
             raise _refusal(field, "a struct has pages of its own")
-    counts = {node.id: sum(column.message.lengths) for node, column in zip(nodes, columns, strict=True)}
+    counts = {
+        node.id: sum(column.message.lengths.tolist()) for node, column in zip(nodes, columns, strict=True)
+    }
     if version > (2, 0):
         if any(count != num_rows for count in counts.values()):
             raise _refusal(field, "its pages do not count rows")

@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import chain
 
+import numpy as np
 from google.protobuf import any_pb2
+from numpy.typing import NDArray
 
+from lancecy import kernels
 from lancecy.encodings.model.layouts import PageSpec
 from lancecy.encodings.v20.wire import decode as v20_wire
 from lancecy.encodings.v20.wire import encode as v20_encode_wire
@@ -46,6 +48,11 @@ __all__ = [
 ]
 
 
+Int64 = NDArray[np.int64]
+
+_MOST_KEPT = 1024
+"""Most bytes of a message whose meaning is kept."""
+
 ARRAY_ENCODING = "lance.encodings.ArrayEncoding"
 """Message type of the pages of 2.0 files."""
 
@@ -58,27 +65,27 @@ class ColumnMessage:
     ----------
     is_blob : bool
         The column holds descriptors of blobs.
-    lengths : list of int
-        Values of each page.
-    num_buffers : list of int
-        Buffers of each page.
-    positions, sizes : list of int, bytes
-        Buffers of all pages, one page after the other, of equal number. Below 2**64.
+    lengths : (num_pages,) int64
+        Values of each page, not negative.
+    first_buffer : (num_pages + 1,) int64
+        Page p has buffers ``first_buffer[p]`` to ``first_buffer[p + 1]``.
+    positions, sizes : (num_buffers,) int64, bytes
+        Buffers of all pages, one page after the other; not negative.
     encodings : list of bytes
         One per page; for ``parse_spec``.
-    first_rows : list of int
+    first_rows : (num_pages,) int64
         Row of the file at which each page begins, from 2.1 on.
     has_own_buffers : bool
         Whether the column has buffers outside of its pages, which no known encoding uses.
     """
 
     is_blob: bool
-    lengths: list[int]
-    num_buffers: list[int]
-    positions: list[int]
-    sizes: list[int]
+    lengths: Int64
+    first_buffer: Int64
+    positions: Int64
+    sizes: Int64
     encodings: list[bytes]
-    first_rows: list[int]
+    first_rows: Int64
     has_own_buffers: bool = False
 
 
@@ -92,7 +99,12 @@ def decode_num_rows(data: Memory, limits: Limits) -> int:
     LimitError
         More rows than ``limits.rows_per_file``.
     """
-    message = parse_message(file_pb2.FileDescriptor, data, "file descriptor", limits)
+    stored = data.tobytes()
+    return _known_rows(stored, limits) if len(stored) <= _MOST_KEPT else _stored_rows(stored, limits)
+
+
+def _stored_rows(stored: bytes, limits: Limits) -> int:
+    message = parse_message(file_pb2.FileDescriptor, stored, "file descriptor", limits)
     return limits.check("rows_per_file", message.length, "number of rows")
 
 
@@ -165,52 +177,53 @@ def decode_column(data: Memory, limits: Limits) -> ColumnMessage:
     UnsupportedError
         An encoding is stored elsewhere in the file, which no writer does.
     """
-    message = parse_message(file2_pb2.ColumnMetadata, data, "column metadata", limits)
-    pages = list(message.pages)
-    limits.check("pages", len(pages), "number of pages")
-    offsets = [page.buffer_offsets[:] for page in pages]
-    sizes = [page.buffer_sizes[:] for page in pages]
-    counts = [len(page) for page in offsets]
-    if counts != [len(page) for page in sizes]:
-        raise FormatError("a page has not as many positions of buffers as sizes")
+    limits.check("metadata_bytes", data.size, "size of column metadata")
+    pages, buffers = np.empty((5, _FEW_PAGES), np.int64), np.empty((2, _FEW_BUFFERS), np.int64)
+    num_pages, num_buffers, *encoding, has_own = kernels.column_pages(data, pages, buffers)
+    limits.check("pages", num_pages, "number of pages")
+    if num_pages > _FEW_PAGES or num_buffers > _FEW_BUFFERS:
+        pages, buffers = np.empty((5, num_pages), np.int64), np.empty((2, num_buffers), np.int64)
+        kernels.column_pages(data, pages, buffers)
+    lengths, first_rows, starts, sizes, stops = pages[:, :num_pages]
+    first_buffer = np.zeros(num_pages + 1, np.int64)
+    first_buffer[1:] = stops
     return ColumnMessage(
-        is_blob=_is_blob(message.encoding, limits),
-        lengths=[page.length for page in pages],
-        num_buffers=counts,
-        positions=list(chain.from_iterable(offsets)),
-        sizes=list(chain.from_iterable(sizes)),
-        encodings=[page.encoding.direct.encoding or _serialized(page.encoding) for page in pages],
-        first_rows=[page.priority for page in pages],
-        has_own_buffers=len(message.buffer_offsets) > 0,
+        is_blob=_is_blob(data, *encoding, limits),
+        lengths=lengths,
+        first_buffer=first_buffer,
+        positions=buffers[0, :num_buffers],
+        sizes=buffers[1, :num_buffers],
+        encodings=[
+            _stored(data, start, size, "page")
+            for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)
+        ],
+        first_rows=first_rows,
+        has_own_buffers=has_own,
     )
 
 
-def _serialized(encoding: file2_pb2.Encoding) -> bytes:
-    """The Any message of an encoding that is not stored directly."""
-    kind = encoding.WhichOneof("location")
-    if kind == "indirect":
+# What nearly all columns have.
+_FEW_PAGES, _FEW_BUFFERS = 4, 16
+_ELSEWHERE = -2
+
+
+def _stored(data: Memory, start: int, size: int, what: str) -> bytes:
+    """The Any message of an encoding."""
+    if size == _ELSEWHERE:
         raise UnsupportedError(
-            "the encoding of a page stands elsewhere in the file", feature="indirect encoding"
+            f"the encoding of a {what} stands elsewhere in the file", feature="indirect encoding"
         )
-    if kind != "direct":
-        raise FormatError("a page has no encoding")
-    return encoding.direct.encoding
+    if size < 0:
+        raise FormatError(f"a {what} has no encoding")
+    return data[start : start + size].tobytes()
 
 
-def _is_blob(encoding: file2_pb2.Encoding, limits: Limits) -> bool:
+def _is_blob(data: Memory, start: int, size: int, limits: Limits) -> bool:
     """Whether a column holds blobs; release 0.12.0 does not mark its columns."""
-    kind = encoding.WhichOneof("location")
-    if kind == "indirect":
-        raise UnsupportedError(
-            "the encoding of a column stands elsewhere in the file", feature="indirect encoding"
-        )
-    if kind != "direct":
+    if size < 0 and size != _ELSEWHERE:
         return False
-    stored = encoding.direct.encoding
+    stored = _stored(data, start, size, "column")
     return _describes_blob(stored, limits) if len(stored) <= _MOST_KEPT else _described_blob(stored, limits)
-
-
-_MOST_KEPT = 1024
 
 
 def _described_blob(stored: bytes, limits: Limits) -> bool:
@@ -218,6 +231,8 @@ def _described_blob(stored: bytes, limits: Limits) -> bool:
     return v20_wire.parse_column_encoding(described.type_url, described.value, limits)
 
 
+# Many files have as many rows.
+_known_rows = lru_cache(maxsize=256)(_stored_rows)
 # Nearly all columns of all files have the same encoding.
 _describes_blob = lru_cache(maxsize=256)(_described_blob)
 

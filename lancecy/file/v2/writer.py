@@ -141,7 +141,7 @@ class V2Writer(StreamedWriter):
         """Count the rows of the structs of 2.0, whose pages are written last."""
         for column in rows.columns:
             if column.field_id in self._headers:
-                self._headers[column.field_id] += sum(column.message.lengths)
+                self._headers[column.field_id] += int(column.message.lengths.sum())
 
     def add_global_buffer(self, data: bytes) -> int:
         """Write bytes that belong to no column, and return their number among the global buffers, from 1.

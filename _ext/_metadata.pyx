@@ -1,0 +1,269 @@
+"""Reads the metadata of a column of a 2.x file: one pass over a protobuf message, no object for a page.
+
+Fields that are not known are skipped. Numbers above 2^63 - 1 become that number: no position, size or
+count of a file is as large, so the caller's checks refuse it.
+"""
+
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
+
+from cursor cimport FAULT_BUFFERS, FAULT_MESSAGE, FAULT_NONE, Fault
+
+from lancecy.kernels._codes import fail
+
+__all__ = ["column_pages"]
+
+# Of an encoding that is absent, or stored elsewhere, instead of its number of bytes.
+cdef enum:
+    ABSENT = -1
+    ELSEWHERE = -2
+
+
+cdef struct Reader:
+    # Bytes of a message from `at` to `end`.
+    const uint8_t *bytes
+    Py_ssize_t at
+    Py_ssize_t end
+
+
+cdef struct Item:
+    # A field of a message: its tag, its number or number of bytes, and where its bytes begin.
+    uint64_t tag
+    uint64_t value
+    Py_ssize_t at
+
+
+cdef struct Encoding:
+    int64_t at
+    int64_t nbytes
+
+
+cdef struct Room:
+    # The result arrays, row after row, how many entries a row has room for, and how many there are.
+    int64_t *pages
+    int64_t *buffers
+    Py_ssize_t page_room
+    Py_ssize_t buffer_room
+    Py_ssize_t num_pages
+    Py_ssize_t num_buffers
+
+
+cdef bint _number(Reader *r, uint64_t *value) except -2 nogil:
+    # A number of at most ten bytes; false if it does not end.
+    cdef uint64_t found = 0
+    cdef int shift = 0
+    cdef uint8_t byte
+    while r.at < r.end and shift < 70:
+        # bounds: at is below end, which is within the bytes present.
+        byte = r.bytes[r.at]
+        r.at += 1
+        if shift < 64:
+            found |= <uint64_t> (byte & 0x7F) << shift
+        if byte < 0x80:
+            value[0] = found
+            return True
+        shift += 7
+    return False
+
+
+cdef bint _next(Reader *r, Item *item) except -2 nogil:
+    # The next field of a message that has one; false if it is none.
+    cdef uint64_t skipped
+    if not _number(r, &item.tag) or item.tag < 8 or item.tag >> 32:
+        return False
+    item.at = r.at
+    if item.tag & 7 == 0:
+        return _number(r, &item.value)
+    if item.tag & 7 == 2:
+        if not _number(r, &item.value) or item.value > <uint64_t> (r.end - r.at):
+            return False
+        item.at = r.at
+        r.at += <Py_ssize_t> item.value
+        return True
+    if item.tag & 7 == 1:
+        skipped = 8
+    elif item.tag & 7 == 5:
+        skipped = 4
+    else:
+        return False
+    if skipped > <uint64_t> (r.end - r.at):
+        return False
+    r.at += <Py_ssize_t> skipped
+    return True
+
+
+cdef Reader _within(Reader *r, Item *item) noexcept nogil:
+    # The bytes of a field, whose length has been checked.
+    cdef Reader inner
+    inner.bytes, inner.at, inner.end = r.bytes, item.at, item.at + <Py_ssize_t> item.value
+    return inner
+
+
+cdef int64_t _capped(uint64_t value) noexcept nogil:
+    return INT64_MAX if value > <uint64_t> INT64_MAX else <int64_t> value
+
+
+cdef bint _encoding(Reader r, Encoding *found) except -2 nogil:
+    cdef Item item
+    cdef Reader inner
+    while r.at < r.end:
+        if not _next(&r, &item):
+            return False
+        if item.tag == 10:
+            found.nbytes = ELSEWHERE
+        elif item.tag == 26:
+            found.nbytes = ABSENT
+        elif item.tag == 18:
+            found.nbytes = found.at = 0
+            inner = _within(&r, &item)
+            while inner.at < inner.end:
+                if not _next(&inner, &item):
+                    return False
+                if item.tag == 10:
+                    found.at, found.nbytes = item.at, <int64_t> item.value
+    return True
+
+
+cdef bint _numbers(Reader r, Room *room, Py_ssize_t row, Py_ssize_t *count) except -2 nogil:
+    # Packed numbers, added to those of a page.
+    cdef uint64_t value
+    while r.at < r.end:
+        if not _number(&r, &value):
+            return False
+        _add(room, row, count, value)
+    return True
+
+
+cdef int _add(Room *room, Py_ssize_t row, Py_ssize_t *count, uint64_t value) except -2 nogil:
+    cdef Py_ssize_t place = room.num_buffers + count[0]
+    if place < room.buffer_room:
+        # bounds: there are two rows of that room.
+        room.buffers[row * room.buffer_room + place] = _capped(value)
+    count[0] += 1
+    return 0
+
+
+cdef bint _page(Reader r, Room *room, Fault *fault) except -2 nogil:
+    cdef Item item
+    cdef Reader inner
+    cdef Encoding encoding
+    cdef Py_ssize_t positions = 0, sizes = 0
+    cdef int64_t length = 0, first_row = 0
+    cdef int64_t *out
+    encoding.at, encoding.nbytes = 0, ABSENT
+    fault.index, fault.code = room.num_pages, FAULT_MESSAGE
+    while r.at < r.end:
+        if not _next(&r, &item):
+            return False
+        inner = _within(&r, &item) if item.tag & 7 == 2 else r
+        if item.tag == 10 and not _numbers(inner, room, 0, &positions):
+            return False
+        elif item.tag == 18 and not _numbers(inner, room, 1, &sizes):
+            return False
+        elif item.tag == 34 and not _encoding(inner, &encoding):
+            return False
+        elif item.tag == 8:
+            _add(room, 0, &positions, item.value)
+        elif item.tag == 16:
+            _add(room, 1, &sizes, item.value)
+        elif item.tag == 24:
+            length = _capped(item.value)
+        elif item.tag == 40:
+            first_row = _capped(item.value)
+    if positions != sizes:
+        fault.code = FAULT_BUFFERS
+        return False
+    room.num_buffers += positions
+    if room.num_pages < room.page_room:
+        # bounds: there are five rows of that room.
+        out = room.pages + room.num_pages
+        out[0] = length
+        out[room.page_room] = first_row
+        out[2 * room.page_room] = encoding.at
+        out[3 * room.page_room] = encoding.nbytes
+        out[4 * room.page_room] = room.num_buffers
+    room.num_pages += 1
+    return True
+
+
+cdef bint _column(Reader r, Room *room, Encoding *encoding, bint *has_own, Fault *fault) except -2 nogil:
+    cdef Item item
+    while r.at < r.end:
+        fault.index, fault.code = room.num_pages, FAULT_MESSAGE
+        if not _next(&r, &item):
+            return False
+        if item.tag == 18:
+            if not _page(_within(&r, &item), room, fault):
+                return False
+        elif item.tag == 10:
+            if not _encoding(_within(&r, &item), encoding):
+                return False
+        elif item.tag == 24 or (item.tag == 26 and item.value > 0):
+            has_own[0] = True
+    fault.code = FAULT_NONE
+    return True
+
+
+def column_pages(
+    const uint8_t[::1] memory not None, int64_t[:, ::1] out_pages not None, int64_t[:, ::1] out_buffers not None
+):
+    """Pages and buffers in the metadata of a column.
+
+    Parameters
+    ----------
+    memory : (nbytes,) uint8, may be read-only
+        A ColumnMetadata message.
+    out_pages : (5, room) int64
+        Of each page: its values, its first row, where the bytes of its encoding begin and how many they are (-1: it
+        has none, -2: they are elsewhere in the file), and the number of buffers of this page and those before it.
+    out_buffers : (2, room) int64, bytes
+        Position and size of each buffer.
+
+    Returns
+    -------
+    num_pages, num_buffers : int
+        If there is less room, the arrays have the first ones only.
+    encoding_at, encoding_bytes : int
+        Of the column, as for a page.
+    has_own : bool
+        Whether the column has buffers of its own.
+
+    Raises
+    ------
+    FormatError
+        The bytes are no such message, or a page has not as many positions as sizes; ``position`` is the page.
+    ValueError
+        A result has another number of rows.
+
+    Source: file sheet 2.0, section 2.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lancecy.kernels import column_pages
+    >>> pages, buffers = np.zeros((5, 1), np.int64), np.zeros((2, 1), np.int64)
+    >>> message = bytes([18, 8, 10, 1, 64, 18, 1, 16, 24, 3])  # one page: a buffer of 16 bytes at 64, 3 values
+    >>> column_pages(np.frombuffer(message, np.uint8), pages, buffers)
+    (1, 1, 0, -1, False)
+    >>> pages[:, 0].tolist(), buffers[:, 0].tolist()
+    ([3, 0, 0, -1, 1], [64, 16])
+    """
+    cdef Room room
+    cdef Reader r
+    cdef Encoding encoding
+    cdef Fault fault
+    cdef bint has_own = False, is_good
+    if out_pages.shape[0] != 5 or out_buffers.shape[0] != 2:
+        raise ValueError("out_pages needs 5 rows and out_buffers 2")
+    room.page_room, room.buffer_room = out_pages.shape[1], out_buffers.shape[1]
+    room.pages = &out_pages[0, 0] if room.page_room > 0 else NULL
+    room.buffers = &out_buffers[0, 0] if room.buffer_room > 0 else NULL
+    room.num_pages = room.num_buffers = 0
+    encoding.at, encoding.nbytes = 0, ABSENT
+    r.bytes, r.at, r.end = NULL, 0, memory.shape[0]
+    if memory.shape[0] > 0:
+        r.bytes = &memory[0]
+    with nogil:
+        is_good = _column(r, &room, &encoding, &has_own, &fault)
+    if not is_good:
+        fail(fault.code, fault.index)
+    return room.num_pages, room.num_buffers, encoding.at, encoding.nbytes, bool(has_own)

@@ -1,0 +1,182 @@
+"""column_pages, compiled and in NumPy, beside the protobuf library."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lancecy.errors import FormatError
+from lancecy.proto import file2_pb2
+from tests.kernels.both import CYTHON, REFERENCE, Kernels, memory_of
+
+FAR = 2**63 - 1
+
+
+def read(kernels: Kernels, message: bytes, room: tuple[int, int] = (9, 20)) -> tuple[list[int], ...]:
+    """Counts, pages and buffers of a message; each page is a list."""
+    pages, buffers = np.full((5, room[0]), 77), np.full((2, room[1]), 77)
+    num_pages, num_buffers, at, nbytes, has_own = kernels.column_pages(memory_of(message), pages, buffers)
+    assert (pages[:, num_pages:] == 77).all()
+    assert (buffers[:, num_buffers:] == 77).all()
+    found = pages[:, :num_pages].T.tolist()
+    return [num_pages, num_buffers, at, nbytes, has_own], *found, *buffers[:, :num_buffers].tolist()
+
+
+def message(*pages: tuple[int, int, bytes, list[int], list[int]]) -> file2_pb2.ColumnMetadata:
+    made = file2_pb2.ColumnMetadata()
+    for length, first_row, encoding, positions, sizes in pages:
+        page = made.pages.add(length=length, priority=first_row)
+        page.encoding.direct.encoding = encoding
+        page.buffer_offsets.extend(positions)
+        page.buffer_sizes.extend(sizes)
+    return made
+
+
+def test_pages_are_those_of_the_message(kernels: Kernels) -> None:
+    made = message((5, 0, b"abc", [64, 128], [7, 300]), (2**40, 5, b"", [], []), (1, 9, b"de", [2**62], [1]))
+    made.encoding.direct.encoding = b"column"
+    data = made.SerializeToString()
+    counts, first, second, third, positions, sizes = read(kernels, data)
+    assert counts == [3, 3, data.index(b"column"), 6, False]
+    assert first == [5, 0, data.index(b"abc"), 3, 2]
+    assert second[:2] == [2**40, 5]
+    assert second[3:] == [0, 2]
+    assert third == [1, 9, data.index(b"de"), 2, 3]
+    assert (positions, sizes) == ([64, 128, 2**62], [7, 300, 1])
+
+
+def test_a_message_without_pages_has_none(kernels: Kernels) -> None:
+    assert read(kernels, b"") == ([0, 0, 0, -1, False], [], [])
+
+
+def test_what_does_not_fit_is_counted(kernels: Kernels) -> None:
+    data = message(*[(n, 0, b"x", [n, n + 1], [1, 2]) for n in range(3)]).SerializeToString()
+    pages, buffers = np.full((5, 2), 77), np.full((2, 3), 77)
+    assert kernels.column_pages(memory_of(data), pages, buffers)[:2] == (3, 6)
+    assert pages[0].tolist() == [0, 1]
+    assert pages[4].tolist() == [2, 4]
+    assert buffers.tolist() == [[0, 1, 1], [1, 2, 1]]
+    nothing = np.empty((5, 0), np.int64), np.empty((2, 0), np.int64)
+    assert kernels.column_pages(memory_of(data), *nothing)[:2] == (3, 6)
+
+
+def test_encodings_elsewhere_and_none_are_told_apart(kernels: Kernels) -> None:
+    made = message((1, 0, b"x", [], []), (1, 0, b"x", [], []), (1, 0, b"x", [], []))
+    made.pages[0].encoding.indirect.buffer_location = 9
+    made.pages[1].encoding.none.SetInParent()
+    made.pages[2].ClearField("encoding")
+    made.encoding.indirect.buffer_location = 9
+    counts, *pages, _, _ = read(kernels, made.SerializeToString())
+    assert counts[3] == -2
+    assert [page[3] for page in pages] == [-2, -1, -1]
+
+
+def test_numbers_beyond_63_bits_are_as_large_as_can_be(kernels: Kernels) -> None:
+    data = message((2**64 - 1, 2**63, b"", [2**64 - 1, 7], [1, 2**63])).SerializeToString()
+    _, page, positions, sizes = read(kernels, data)
+    assert page[:2] == [FAR, FAR]
+    assert (positions, sizes) == ([FAR, 7], [1, FAR])
+
+
+def test_fields_that_are_not_known_are_skipped(kernels: Kernels) -> None:
+    unknown = bytes([0x78, 0x81, 0x01, 0x7A, 2, 9, 9, 0x79, *bytes(8), 0x7D, *bytes(4)])
+    page = unknown + bytes([8, 64, 16, 5, 24, 3]) + unknown  # positions and sizes need not be packed
+    data = unknown + bytes([18, len(page)]) + page + unknown
+    assert read(kernels, data) == ([1, 1, 0, -1, False], [3, 0, 0, -1, 1], [64], [5])
+    assert read(kernels, bytes([24, 1, 32, 1]))[0] == [0, 0, 0, -1, True]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\x12", b"\x12\x05\x18", b"\x12\x02\x18\x80", b"\x00", b"\x13", b"\x12\x02\x22\x01", b"\x80" * 11],
+    ids=["no length", "too long", "no end", "field 0", "group", "inside", "endless"],
+)
+def test_bytes_that_are_no_message_are_refused(kernels: Kernels, data: bytes) -> None:
+    with pytest.raises(FormatError, match="no column metadata") as caught:
+        read(kernels, data)
+    assert caught.value.position == 0
+    with pytest.raises(DecodeError):
+        file2_pb2.ColumnMetadata.FromString(data)
+
+
+def test_positions_without_sizes_are_refused(kernels: Kernels) -> None:
+    good, bad = (1, 0, b"x", [1], [1]), (1, 0, b"x", [1, 2], [1])
+    with pytest.raises(FormatError, match="page 1 has not as many positions") as caught:
+        read(kernels, message(good, bad).SerializeToString())
+    assert caught.value.position == 1
+
+
+def test_results_of_another_form_are_refused(kernels: Kernels) -> None:
+    for rows in ((4, 2), (5, 3)):
+        with pytest.raises(ValueError, match="out_pages needs 5 rows") as caught:
+            kernels.column_pages(memory_of(b""), *(np.zeros((count, 1), np.int64) for count in rows))
+        assert not isinstance(caught.value, FormatError)
+
+
+@st.composite
+def pages_of_messages(draw: st.DrawFn) -> list[tuple[int, int, bytes, list[int], list[int]]]:
+    number = st.integers(0, 2**63 - 1)
+    buffers = st.lists(st.tuples(number, number), max_size=3)
+    pages = draw(st.lists(st.tuples(number, number, st.binary(max_size=4), buffers), max_size=4))
+    return [(a, b, c, [n for n, _ in pairs], [n for _, n in pairs]) for a, b, c, pairs in pages]
+
+
+@st.composite
+def changed(draw: st.DrawFn) -> bytes:
+    """A message with some bytes changed."""
+    numbers = st.lists(st.integers(0, 2**64 - 1), max_size=3)
+    pages = st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 9), st.binary(max_size=4), numbers, numbers)
+    data = bytearray(message(*draw(st.lists(pages, max_size=3))).SerializeToString())
+    for _ in range(draw(st.integers(0, 2)) if data else 0):
+        data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
+    return bytes(data)
+
+
+def outcome(kernels: Kernels, data: bytes, room: tuple[int, int]) -> object:
+    pages, buffers = np.full((5, room[0]), 77), np.full((2, room[1]), 77)
+    try:
+        counts = kernels.column_pages(memory_of(data), pages, buffers)
+    except FormatError as error:
+        return str(error), error.position
+    return counts, pages.tolist(), buffers.tolist()
+
+
+@given(changed() | st.binary(max_size=20), st.integers(0, 3), st.integers(0, 5))
+def test_pages_agree_with_their_twin(data: bytes, pages: int, buffers: int) -> None:
+    room = pages, buffers
+    assert outcome(CYTHON, data, room) == outcome(REFERENCE, data, room)
+
+
+def parsed(data: bytes) -> file2_pb2.ColumnMetadata | None:
+    try:
+        return file2_pb2.ColumnMetadata.FromString(data)
+    except DecodeError:
+        return None
+
+
+@given(changed())
+def test_pages_agree_with_the_protobuf_library(data: bytes) -> None:
+    made, ours = parsed(data), outcome(CYTHON, data, (9, 99))
+    assert isinstance(ours, tuple)
+    if made is None or len(ours) == 2:
+        # Groups, which no field is, and pages with more positions than sizes are refused here only.
+        return
+    counts, pages, buffers = ours
+    found = [[min(n, FAR) for n in (p.length, p.priority)] for p in made.pages]
+    assert np.array(pages)[:2, : counts[0]].T.tolist() == found
+    positions = [min(n, FAR) for p in made.pages for n in p.buffer_offsets]
+    sizes = [min(n, FAR) for p in made.pages for n in p.buffer_sizes]
+    assert np.array(buffers)[:, : counts[1]].tolist() == [positions, sizes]
+    assert counts[4] == bool(made.buffer_offsets)
+
+
+@given(pages_of_messages())
+def test_every_message_of_a_writer_is_read(pages: list[tuple[int, int, bytes, list[int], list[int]]]) -> None:
+    made = message(*pages)
+    counts, *_, positions, sizes = read(CYTHON, made.SerializeToString(), (9, 99))
+    assert counts[:2] == [len(pages), sum(len(page[3]) for page in pages)]
+    assert positions == [n for page in pages for n in page[3]]
+    assert sizes == [n for page in pages for n in page[4]]
