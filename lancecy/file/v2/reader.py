@@ -204,8 +204,11 @@ class V2Reader:
         Returns
         -------
         list of FieldRead, or None
-            None: a field was never read, or the rows do not ascend.
+            None: the metadata of a field is not held, or the rows do not ascend.
         """
+        for field in fields:
+            if field not in self._prepared:
+                self._known(field)
         known = [self._prepared.get(field) for field in fields]
         if _ascending(rows)[1] is not None:
             return None

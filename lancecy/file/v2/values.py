@@ -197,7 +197,7 @@ def read_in_turn(fields: Sequence[FieldRead]) -> Read[Block]:
             return (yield from _read_joined(fields, joined))
         except LanceError:
             # Not again; and one by one, so that an error names column and page.
-            _keep(fields, None)
+            _keep(fields, None, is_final=True)
     num_rows = sum(len(f.rows) for f in fields)
     if first.known.form is None or any(f.known.form is not first.known.form for f in fields):
         return Pieces(num_rows, tuple((yield from read_fields(fields))))
@@ -227,41 +227,61 @@ class _Joined:
 
 
 def _joined(fields: Sequence[FieldRead]) -> Read[_Joined | None]:
-    """The field in all these files as in one; None if each file is read by itself."""
-    cache = _cache_of(fields)
+    """The field in all these files as in one; None if each file is read by itself.
+
+    Bytes are kept where most of them are wanted, otherwise from the second read of the same files on.
+    """
+    cache, first = _cache_of(fields), fields[0].known
     if cache is None:
         return None
-    kept = cache.find(_key(fields))
-    found: _Joined | None
-    if kept is not None:
-        found = kept[1]
-        if found is None or found.memory is None:
-            # Of large columns, only few rows are copied.
-            return found if _is_little(fields, sum(f.nbytes for f in fields)) else None
-        if all(one is other for one, other in zip(_maps(fields), found.maps, strict=True)):
-            return found
-    found = yield from _made(fields, cache)
-    _keep(fields, found)
-    if found is None or found.memory is not None:
+    found: _Joined | None = None
+    is_final = False
+    known = cache.find(_key(fields))
+    if known is not None:
+        _, found, is_final = known
+        if is_final and found is not None and found.memory is not None and _has_changed(fields, found):
+            found, is_final = None, False
+    if not is_final:
+        is_final = known is not None or _are_most(fields)
+        if is_final:
+            found = yield from _with_bytes(fields, found or _made(fields), cache)
+        elif not first.leaves:
+            found = _made(fields)
+        _keep(fields, found, is_final)
+    # Of large columns, only few rows are copied.
+    if found is None or found.memory is not None or _is_little(fields, sum(f.nbytes for f in fields)):
         return found
-    return found if _is_little(fields, sum(f.nbytes for f in fields)) else None
+    return None
 
 
-def _made(fields: Sequence[FieldRead], cache: ByteCache) -> Read[_Joined | None]:
+def _are_most(fields: Sequence[FieldRead]) -> bool:
+    """Whether more than half of all rows are wanted."""
+    return 2 * sum(len(f.rows) for f in fields) > sum(f.rows.num_rows for f in fields)
+
+
+def _made(fields: Sequence[FieldRead]) -> _Joined | None:
+    """The columns of all files as those of one."""
     first = fields[0].known
     same = first.field if first.form is None else first.form
     if any((f.known.field if first.form is None else f.known.form) is not same for f in fields):
         return None
-    files = [f.source for f in fields]
-    columns = joined_columns(first.field, [f.known.columns for f in fields], files)
-    if columns is None:
-        return None
-    stored = sum(f.known.stored_bytes for f in fields)
+    several, files = [f.known.columns for f in fields], [f.source for f in fields]
+    columns = joined_columns(first.field, several, files)
+    return None if columns is None else _Joined(replace(first, columns=columns))
+
+
+def _with_bytes(fields: Sequence[FieldRead], found: _Joined | None, cache: ByteCache) -> Read[_Joined | None]:
+    """The columns with their bytes if these are few; since 2.1, None if not."""
+    files, stored = [f.source for f in fields], sum(f.known.stored_bytes for f in fields)
     is_cheap = all(file.store.traits.is_mapped or file.size <= TAIL_BYTES for file in files)
-    if is_cheap and 0 < stored <= _MOST_KEPT and _is_little(fields, stored):
-        kept = yield from kept_columns(columns, files, cache)
-        return _Joined(replace(first, columns=kept.columns), kept.memory, _maps(fields))
-    return None if first.leaves else _Joined(replace(first, columns=columns))
+    if found is not None and is_cheap and 0 < stored <= _MOST_KEPT and _is_little(fields, stored):
+        kept = yield from kept_columns(found.known.columns, files, cache)
+        return _Joined(replace(found.known, columns=kept.columns), kept.memory, _maps(fields))
+    return None if fields[0].known.leaves else found
+
+
+def _has_changed(fields: Sequence[FieldRead], found: _Joined) -> bool:
+    return any(one is not other for one, other in zip(_maps(fields), found.maps, strict=True))
 
 
 def _maps(fields: Sequence[FieldRead]) -> list[Memory]:
@@ -290,13 +310,14 @@ def _cache_of(fields: Sequence[FieldRead]) -> ByteCache | None:
     return None if memory is None else memory.cache
 
 
-def _keep(fields: Sequence[FieldRead], joined: _Joined | None) -> None:
-    """Keep joined columns for the next read of the same files; None: they are read one by one from then on."""
+def _keep(fields: Sequence[FieldRead], joined: _Joined | None, is_final: bool) -> None:
+    """Keep joined columns for the next read of the same files; None: they are read one by one."""
     cache = _cache_of(fields)
     if cache is not None:
         nbytes = 0 if joined is None or joined.memory is None else joined.memory.nbytes
         # The ids in the key are those of other objects once these are gone.
-        cache.keep(_key(fields), ([f.known for f in fields], joined), 1000 + 300 * len(fields) + nbytes)
+        kept = [f.known for f in fields], joined, is_final
+        cache.keep(_key(fields), kept, 1000 + 300 * len(fields) + nbytes)
 
 
 def _key(fields: Sequence[FieldRead]) -> tuple[object, ...]:

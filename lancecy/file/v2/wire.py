@@ -179,7 +179,7 @@ def decode_column(data: Memory, limits: Limits) -> ColumnMessage:
     """
     limits.check("metadata_bytes", data.size, "size of column metadata")
     pages, buffers = np.empty((5, _FEW_PAGES), np.int64), np.empty((2, _FEW_BUFFERS), np.int64)
-    num_pages, num_buffers, *encoding, has_own = kernels.column_pages(data, pages, buffers)
+    num_pages, num_buffers, encoding_at, encoding_bytes, has_own = kernels.column_pages(data, pages, buffers)
     limits.check("pages", num_pages, "number of pages")
     if num_pages > _FEW_PAGES or num_buffers > _FEW_BUFFERS:
         pages, buffers = np.empty((5, num_pages), np.int64), np.empty((2, num_buffers), np.int64)
@@ -188,7 +188,7 @@ def decode_column(data: Memory, limits: Limits) -> ColumnMessage:
     first_buffer = np.zeros(num_pages + 1, np.int64)
     first_buffer[1:] = stops
     return ColumnMessage(
-        is_blob=_is_blob(data, *encoding, limits),
+        is_blob=_is_blob(data, encoding_at, encoding_bytes, limits),
         lengths=lengths,
         first_buffer=first_buffer,
         positions=buffers[0, :num_buffers],
