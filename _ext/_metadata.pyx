@@ -50,7 +50,7 @@ cdef struct Room:
 cdef bint _number(Reader *r, uint64_t *value) except -2 nogil:
     # A number of at most ten bytes; false if it does not end.
     cdef uint64_t found = 0
-    cdef int shift = 0
+    cdef Py_ssize_t shift = 0
     cdef uint8_t byte
     while r.at < r.end and shift < 70:
         # bounds: at is below end, which is within the bytes present.
@@ -91,14 +91,13 @@ cdef bint _next(Reader *r, Item *item) except -2 nogil:
     return True
 
 
-cdef Reader _within(Reader *r, Item *item) noexcept nogil:
+cdef bint _within(Reader *r, Item *item, Reader *inner) except -2 nogil:
     # The bytes of a field, whose length has been checked.
-    cdef Reader inner
     inner.bytes, inner.at, inner.end = r.bytes, item.at, item.at + <Py_ssize_t> item.value
-    return inner
+    return True
 
 
-cdef int64_t _capped(uint64_t value) noexcept nogil:
+cdef int64_t _capped(uint64_t value) except -2 nogil:
     return INT64_MAX if value > <uint64_t> INT64_MAX else <int64_t> value
 
 
@@ -114,7 +113,7 @@ cdef bint _encoding(Reader r, Encoding *found) except -2 nogil:
             found.nbytes = ABSENT
         elif item.tag == 18:
             found.nbytes = found.at = 0
-            inner = _within(&r, &item)
+            _within(&r, &item, &inner)
             while inner.at < inner.end:
                 if not _next(&inner, &item):
                     return False
@@ -133,13 +132,13 @@ cdef bint _numbers(Reader r, Room *room, Py_ssize_t row, Py_ssize_t *count) exce
     return True
 
 
-cdef int _add(Room *room, Py_ssize_t row, Py_ssize_t *count, uint64_t value) except -2 nogil:
+cdef bint _add(Room *room, Py_ssize_t row, Py_ssize_t *count, uint64_t value) except -2 nogil:
     cdef Py_ssize_t place = room.num_buffers + count[0]
     if place < room.buffer_room:
         # bounds: there are two rows of that room.
         room.buffers[row * room.buffer_room + place] = _capped(value)
     count[0] += 1
-    return 0
+    return True
 
 
 cdef bint _page(Reader r, Room *room, Fault *fault) except -2 nogil:
@@ -154,7 +153,8 @@ cdef bint _page(Reader r, Room *room, Fault *fault) except -2 nogil:
     while r.at < r.end:
         if not _next(&r, &item):
             return False
-        inner = _within(&r, &item) if item.tag & 7 == 2 else r
+        if item.tag & 7 == 2:
+            _within(&r, &item, &inner)
         if item.tag == 10 and not _numbers(inner, room, 0, &positions):
             return False
         elif item.tag == 18 and not _numbers(inner, room, 1, &sizes):
@@ -186,16 +186,20 @@ cdef bint _page(Reader r, Room *room, Fault *fault) except -2 nogil:
 
 
 cdef bint _column(Reader r, Room *room, Encoding *encoding, bint *has_own, Fault *fault) except -2 nogil:
+    # bounds: each pointer is to one value of the caller's.
     cdef Item item
+    cdef Reader inner
     while r.at < r.end:
         fault.index, fault.code = room.num_pages, FAULT_MESSAGE
         if not _next(&r, &item):
             return False
+        if item.tag & 7 == 2:
+            _within(&r, &item, &inner)
         if item.tag == 18:
-            if not _page(_within(&r, &item), room, fault):
+            if not _page(inner, room, fault):
                 return False
         elif item.tag == 10:
-            if not _encoding(_within(&r, &item), encoding):
+            if not _encoding(inner, encoding):
                 return False
         elif item.tag == 24 or (item.tag == 26 and item.value > 0):
             has_own[0] = True

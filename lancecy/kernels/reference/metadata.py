@@ -1,4 +1,4 @@
-"""Twin of the kernel that reads the metadata of a column."""
+"""Twin of ``_metadata``: the fields of a message one by one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.kernels._codes import Fault, fail
+from lancecy.kernels.reference.checks import require, require_table
 
 __all__ = ["column_pages"]
 
@@ -26,6 +27,9 @@ def column_pages(
     memory: NDArray[np.uint8], out_pages: Int64, out_buffers: Int64
 ) -> tuple[int, int, int, int, bool]:
     """As :func:`lancecy.kernels.column_pages`."""
+    require(memory, np.uint8)
+    require_table(out_pages, writable=True)
+    require_table(out_buffers, writable=True)
     if out_pages.shape[0] != 5 or out_buffers.shape[0] != 2:
         raise ValueError("out_pages needs 5 rows and out_buffers 2")
     data = memory.tobytes()
