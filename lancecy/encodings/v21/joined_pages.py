@@ -46,11 +46,18 @@ from lancecy.schema import Field
 from lancecy.store.base import Memory
 from lancecy.store.reads import Ranges, Read, SourceFile, Span
 
-__all__ = ["JoinedPages", "is_read_by_page", "joined_pages", "page_groups", "read_joined"]
+__all__ = [
+    "JoinedPages",
+    "are_one_group",
+    "is_read_by_page",
+    "joined_pages",
+    "page_groups",
+    "read_joined",
+]
 
 Int64 = NDArray[np.int64]
 
-_FEW = 4
+_FEW = 2
 """Fewest pages that are read together."""
 _SMALL_PAGE = 64 << 10
 """Pages of at most this many bytes on average are fetched whole: a second round costs more."""
@@ -113,6 +120,11 @@ def page_groups(column: Column, chain: tuple[Field, ...]) -> Int64 | None:
     return found if found.size else None
 
 
+def are_one_group(column: Column, chain: tuple[Field, ...]) -> bool:
+    """Whether all pages of a column are read together."""
+    return column.num_pages >= _FEW and not has_no_values(chain[-1]) and _groups(column).size == 2
+
+
 def _groups(column: Column) -> Int64:
     keys: dict[int, Hashable] = {}
     for spec in column.specs:
@@ -165,6 +177,8 @@ def joined_pages(
     if last - first < _FEW or len(rows) < _FEW:
         return None
     found = JoinedPages(column, first, last)
+    if file.store.traits.is_mapped and _known_table(found) is not None:
+        return found
     if int(found.buffers()[1].sum()) > _MOST_BYTES * (last - first):
         return None
     starts, stops = (rows.starts, rows.stops - 1) if rows.stops is not None else (rows.indices, rows.indices)

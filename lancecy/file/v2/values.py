@@ -20,6 +20,7 @@ from lancecy.encodings.several_files import copied, joined_columns, kept_columns
 from lancecy.encodings.v20.null_only import read_nulls
 from lancecy.encodings.v20.pages import served
 from lancecy.encodings.v20.read import read_field
+from lancecy.encodings.v21.joined_pages import are_one_group
 from lancecy.encodings.v21.leaf import LeafRows, read_leaf, read_leaves
 from lancecy.errors import LanceError
 from lancecy.file.tail import TAIL_BYTES
@@ -198,13 +199,9 @@ def read_in_turn(fields: Sequence[FieldRead]) -> Read[Block]:
         except LanceError:
             # Not again; and one by one, so that an error names column and page.
             _keep(fields, None, is_final=True)
-    num_rows = sum(len(f.rows) for f in fields)
     if first.known.form is None or any(f.known.form is not first.known.form for f in fields):
-        return Pieces(num_rows, tuple((yield from read_fields(fields))))
-    blocks = yield from gather([_leaf_in_turn(fields, leaf) for leaf in first.known.leaves])
-    if len(blocks) == 1:
-        return blocks[0]
-    return Leaves(num_rows, tuple(zip((leaf.part for leaf in first.known.leaves), blocks, strict=True)))
+        return Pieces(sum(len(f.rows) for f in fields), tuple((yield from read_fields(fields))))
+    return (yield from _leaves(fields, {}))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -271,11 +268,16 @@ def _made(fields: Sequence[FieldRead]) -> _Joined | None:
 
 
 def _with_bytes(fields: Sequence[FieldRead], found: _Joined | None, cache: ByteCache) -> Read[_Joined | None]:
-    """The columns with their bytes if these are few; since 2.1, None if not."""
-    files, stored = [f.source for f in fields], sum(f.known.stored_bytes for f in fields)
+    """The columns with their bytes if these are few; since 2.1, only columns whose pages are read together."""
+    files, columns = [f.source for f in fields], {} if found is None else dict(found.known.columns)
+    for leaf in fields[0].known.leaves:
+        number = leaf.chain[-1].id
+        if number in columns and not are_one_group(columns[number], leaf.chain):
+            del columns[number]
+    stored = sum(int(column.sizes.sum()) for column in columns.values())
     is_cheap = all(file.store.traits.is_mapped or file.size <= TAIL_BYTES for file in files)
     if found is not None and is_cheap and 0 < stored <= _MOST_KEPT and _is_little(fields, stored):
-        kept = yield from kept_columns(found.known.columns, files, cache)
+        kept = yield from kept_columns(columns, files, cache)
         return _Joined(replace(found.known, columns=kept.columns), kept.memory, _maps(fields))
     return None if fields[0].known.leaves else found
 
@@ -295,10 +297,34 @@ def _is_little(fields: Sequence[FieldRead], nbytes: float) -> bool:
 
 
 def _read_joined(fields: Sequence[FieldRead], joined: _Joined) -> Read[Block]:
-    first, files = fields[0], [f.source for f in fields]
-    file, rows = stand_in(files, joined.memory), rows_of_all([f.rows for f in fields])
-    read = FieldRead(first.asked, joined.known, _none_after, file, rows, first.limits).alone()
-    return (yield from copied(read, files)) if joined.memory is None else served(read, joined.memory)
+    first, known, memory = fields[0], joined.known, joined.memory
+    files = [f.source for f in fields]
+    file, rows = stand_in(files, memory), rows_of_all([f.rows for f in fields])
+    if known.leaves and memory is not None:
+        reads = (
+            (number, leaf.chain, known.columns[number])
+            for leaf in known.leaves
+            if (number := leaf.chain[-1].id) in known.columns
+        )
+        found = {
+            number: served(read_leaf(chain, column, file, rows, first.limits), memory)
+            for number, chain, column in reads
+        }
+        return (yield from _leaves(fields, found))
+    read = FieldRead(first.asked, known, _none_after, file, rows, first.limits).alone()
+    return (yield from copied(read, files)) if memory is None else served(read, memory)
+
+
+def _leaves(fields: Sequence[FieldRead], found: Mapping[int, Block]) -> Read[Block]:
+    """The leaves of a field of files of 2.1 and later; those that are not found already are read."""
+    leaves = fields[0].known.leaves
+    left = [leaf for leaf in leaves if leaf.chain[-1].id not in found]
+    read = iter((yield from gather([_leaf_in_turn(fields, leaf) for leaf in left])) if left else ())
+    blocks = [found[number] if (number := leaf.chain[-1].id) in found else next(read) for leaf in leaves]
+    if len(blocks) == 1:
+        return blocks[0]
+    parts = zip((leaf.part for leaf in leaves), blocks, strict=True)
+    return Leaves(sum(len(f.rows) for f in fields), tuple(parts))
 
 
 def _none_after(_: Column) -> None:
