@@ -144,3 +144,32 @@ def test_any_value_takes_two_rounds_of_reads(version: str, monkeypatch: pytest.M
         ds.take([607], columns=[name])
         found[name] = len(rounds)
     assert {name: count for name, count in found.items() if not 1 <= count <= 2} == {}
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+@pytest.mark.parametrize("cache_bytes", [256 << 20, 0])
+def test_small_columns_of_several_files_are_fetched_once(
+    version: str, cache_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri, names = f"memory://kept-columns-{version}-{cache_bytes}", ["text", "bytes", "vector"]
+    table = pa.table({name: COLUMNS[name] for name in names})
+    lancecy.write_dataset(table, uri, data_storage_version=version, max_rows_per_file=ROWS // FILES)
+    ds = lancecy.dataset(uri, session=lancecy.Session(cache_bytes=cache_bytes))
+    rounds: list[int] = []
+
+    def counted(read: Read[Any], fetch: Fetch) -> Any:
+        def one(requests: list[Ranges]) -> list[Span]:
+            rounds.append(len(requests))
+            return fetch(requests)
+
+        return run(read, one)
+
+    monkeypatch.setattr("lancecy.scanning.fragment.run", counted)
+    some = [3, 299, 300, 650, 1199]
+    assert _same(ds.take(some), table.take(some))
+    assert _same(ds.to_table(), table)
+    rounds.clear()
+    for _ in range(2):
+        assert _same(ds.take(some), table.take(some))
+        assert _same(ds.to_table(), table)
+    assert (rounds == []) == (cache_bytes > 0)
