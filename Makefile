@@ -109,6 +109,8 @@ model: $(BUILT)
 writers: $(BUILT)
 	LANCECY_WRITERS_SECONDS=$${LANCECY_WRITERS_SECONDS:-600} \
 		$(PYTEST) -q -s -n 0 -o timeout=0 -o faulthandler_timeout=0 tests/changes/test_writers.py $(ARGS)
+	LANCECY_STORE_COMMITS=$${LANCECY_STORE_COMMITS:-50} $(PYTEST) -q -n 0 -o timeout=0 -o faulthandler_timeout=0 \
+		tests/durability/test_manifest_stores.py tests/interop/test_external_store.py -k "wherever_writers_die or eight_writers"
 
 names: $(BUILT)
 	LANCECY_NAMESPACE_SECONDS=$${LANCECY_NAMESPACE_SECONDS:-600} \

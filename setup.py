@@ -24,6 +24,7 @@ from setuptools.command.build import build
 
 ROOT = Path(__file__).resolve().parent
 JOBS = min(8, os.cpu_count() or 1)
+WITHOUT_COMPILING = {"egg_info", "dist_info", "sdist"}
 # Paths are relative, so that neither the C files nor the kernels say where they were made.
 os.chdir(ROOT)
 HEADERS = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "_ext").glob("*.pxd"))
@@ -116,15 +117,26 @@ class BuildAutoload(Command):
 
 build.sub_commands = [*build.sub_commands, ("build_autoload", None)]
 
-setup(
-    cmdclass={"build_autoload": BuildAutoload},
-    ext_modules=cythonize(
-        [] if os.environ.get("LANCECY_WITHOUT_KERNELS") == "1" else extensions,
+
+def kernels() -> list[Extension]:
+    """The extensions as the command needs them: one that does not compile needs no C files."""
+    if os.environ.get("LANCECY_WITHOUT_KERNELS") == "1":
+        return []
+    if WITHOUT_COMPILING.intersection(sys.argv):
+        return extensions
+    translated: list[Extension] = cythonize(
+        extensions,
         compiler_directives=DIRECTIVES,
         include_path=["_ext"],
         build_dir="build/cython",
         # Where processes are not forked each of them would run this file again.
         nthreads=JOBS if multiprocessing.get_start_method() == "fork" else 0,
-    ),
+    )
+    return translated
+
+
+setup(
+    cmdclass={"build_autoload": BuildAutoload},
+    ext_modules=kernels(),
     options={"build_ext": {"parallel": JOBS}},
 )

@@ -57,7 +57,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What forks comes first, then modules with a slow test, so that none is left to one process at the end.
+    """The types come first, what forks next, then modules with a slow test: none is left to one process at the end.
 
     PyTorch comes last, the examples of its modules too: pytest attaches itself to each of its forty loggers, thrice
     per test from its import on.
@@ -65,6 +65,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(
         key=lambda item: (
+            item.name != "test_types_are_strict",
             "torch" in item.path.parts or "lancecy.torch" in item.nodeid,
             _FORKING.isdisjoint(item.path.parts),
             item.path not in slow,

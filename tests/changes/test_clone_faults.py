@@ -119,6 +119,7 @@ def opened(uri: str) -> lancecy.Dataset | None:
         return None
 
 
+@pytest.mark.slow
 def test_a_deep_clone_survives_the_failure_of_each_request(stores: Stores, source: str) -> None:
     rows = [0, 2, 3, 4, 5]
     for applied in (False, True):

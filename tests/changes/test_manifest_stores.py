@@ -55,6 +55,7 @@ def test_every_kind_of_change_is_committed_through_the_database(options: dict[st
     ) == [2, 3, 5, 40]
 
 
+@pytest.mark.slow
 def test_table_goes_from_hand_to_hand(options: dict[str, Any], uri: str) -> None:
     """It gets a manifest store later, and is read by its folder alone after it was copied."""
     ds = lancecy.write_dataset({"a": [1]}, uri)

@@ -43,6 +43,7 @@ def changed(uri: Path, kind: str | None, on: str, use: bool = True) -> tuple[pa.
     return ds.to_table().sort_by([("id", "ascending"), ("v", "ascending")]), stats
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on", ["id", "word"])
 @pytest.mark.parametrize("kind", ["BTREE", "BITMAP", "BLOOMFILTER"])
 def test_an_upsert_is_the_same_with_an_index(tmp_path: Path, kind: str, on: str) -> None:

@@ -29,6 +29,7 @@ def content(ds: lancecy.Dataset, *columns: str) -> list[tuple[Any, ...]]:
     return sorted(zip(*(table[name].to_pylist() for name in columns), strict=True), key=repr)
 
 
+@pytest.mark.slow
 @folded("stable", [False, True])
 @folded("version", ["0.1", "2.0", "2.1", "2.2"])
 def test_appended_rows_conflict_only_by_their_keys(version: Any, stable: bool, tmp_path: Path) -> None:

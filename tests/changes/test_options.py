@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +19,6 @@ from lancecy.changes.options import (
 )
 from lancecy.spark.options import SinkOptions
 from lancecy.spark.sink import write as spark_write
-from tests.meta.tree import ROOT
 
 WAYS: list[tuple[Callable[..., Any], type[Any]]] = [
     (lancecy.write_dataset, WriteOptions),
@@ -89,35 +84,3 @@ def test_values_have_the_same_defaults() -> None:
     assert SinkOptions().max_rows_per_file == written.limits.max_rows
     with pytest.raises(TypeError, match="max_rows_per_file is a whole number"):
         requests_of("create", {"max_rows_per_file": None})
-
-
-@pytest.mark.slow
-def test_type_checker_finds_mistakes_of_users(tmp_path: Path) -> None:
-    right = [
-        'ds = lancecy.write_dataset({"a": [1]}, "t", None, "create", max_rows_per_file=3, session=None)',
-        'ds.insert({"a": [1]}, mode="overwrite", commit_message="m")',
-        'ds.append({"a": [1]}, target_bases=["b"])',
-        'lancecy.write_fragments({"a": [1]}, ds, writer_number=1, max_rows_per_group=5)',
-        "lancecy.commit(ds, lancecy.LanceOperation.Append([]), enable_v2_manifest_paths=False)",
-    ]
-    mistakes = {
-        'lancecy.write_dataset({"a": [1]}, "t", durabilty="none")': "durabilty",
-        'lancecy.write_fragments({"a": [1]}, "t", commit_message="m")': "commit_message",
-        'ds.insert({"a": [1]}, storage_options={})': "storage_options",
-        'lancecy.commit(ds, lancecy.LanceOperation.Append([]), durability="maybe")': "durability",
-    }
-    lines = ["import lancecy", *right, *mistakes]
-    (tmp_path / "user.py").write_text("\n".join(lines) + "\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--follow-imports=silent", "user.py"],
-        cwd=tmp_path,
-        env={**os.environ, "MYPYPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    found = [line for line in done.stdout.splitlines() if line.startswith("user.py") and "error" in line]
-    # An overloaded function gets two errors on its line.
-    assert len({line.split(":")[1] for line in found}) == len(mistakes), done.stdout
-    for number, (line, name) in enumerate(mistakes.items(), len(right) + 2):
-        assert any(text.startswith(f"user.py:{number}:") and name in text for text in found), (line, found)

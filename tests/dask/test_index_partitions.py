@@ -37,6 +37,7 @@ def expected(uri: str, where: str) -> list[int]:
     return found["id"].to_pylist()  # type: ignore[no-any-return]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "most"),
     [("group = 7 AND id = 1207", 1), ("group = 7", 1), ("id = 5", 2), ("id < 3000 AND group < 9", 2)],

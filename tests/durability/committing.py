@@ -26,6 +26,8 @@ import lancecy
 from lancecy.errors import ContentionError
 from tests.durability.killing import reap, start
 
+COMMITS = int(os.environ.get("LANCECY_STORE_COMMITS", "15"))
+"""Of each writer; 50 in the long form (``make writers``)."""
 STEPS = ("staged", "committed", "copied", "finished")
 """What is done as a writer dies: the manifest has a staged name, its item is put, it is copied, the item points there."""
 

@@ -13,13 +13,13 @@ import lance
 import pytest
 
 import lancecy
-from tests.durability.committing import STEPS
+from tests.durability.committing import COMMITS, STEPS
 from tests.helpers.postgres import PostgresServer
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
-WRITERS, COMMITS = 8, 50
+WRITERS = 8
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -22,6 +22,7 @@ def parsed(text: str) -> Expr:
 FILTERS = filters()
 
 
+@pytest.mark.slow
 @folded("group", FILTERS)
 def test_answer_is_that_of_plain_python(group: str) -> None:
     for text in FILTERS[group]:

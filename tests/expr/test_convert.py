@@ -155,6 +155,7 @@ def arrow_can_compare(expression: pc.Expression) -> bool:
     return True
 
 
+@pytest.mark.slow
 @folded("number", range(len(COMPARISONS)))
 def test_comparison_selects_the_rows_of_table_filter(number: int) -> None:
     expression = COMPARISONS[number]
@@ -220,6 +221,7 @@ def test_typed_double_meets_float_column_exactly_and_untyped_number_in_its_own_p
     assert evaluate(bind(found, table.schema), table).to_pylist() == [True, False]
 
 
+@pytest.mark.slow
 def test_deep_chain_is_flat() -> None:
     expression = f("i8") == 0
     for value in range(1, 3000):

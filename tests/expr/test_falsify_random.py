@@ -303,6 +303,7 @@ def test_many_conditions_over_many_pages_lose_nothing_and_prune_much(seed: int) 
     assert dropped > 600 * len(pages) * 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POOLS)
 def test_exact_bounds_drop_every_page_that_a_comparison_cannot_match(name: str) -> None:
     """With tight statistics and no nulls or NaN, comparisons of one column are decided exactly."""

@@ -99,6 +99,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.slow
 @folded("text", HOSTILE, ids=lambda text: text[:60])
 def test_text_beyond_the_bound_is_refused_before_it_is_made(text: str) -> None:
     refused(text, f"{COMPUTED_BYTES:,}")

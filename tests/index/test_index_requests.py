@@ -86,6 +86,7 @@ def test_a_look_up_makes_few_requests_before_those_for_rows(
     assert not [request for request in counted.requests if request.path.startswith("_indices/")]
 
 
+@pytest.mark.slow
 def test_exact_counts_open_no_data_file(counted: CountingStore) -> None:
     other = lancecy.dataset(counted.uri, session=lancecy.Session())
     filters = (

@@ -24,6 +24,7 @@ import lancecy
 from lancecy.errors import DatasetNotFoundError, FormatError, StoreError
 from lancecy.store.fsspec import FsspecStore
 from lancecy.table.paths import manifest_name
+from tests.durability.committing import COMMITS
 from tests.helpers.dynamodb import DynamoTable
 from tests.helpers.s3 import SECRET, S3Server
 
@@ -512,7 +513,8 @@ def test_eight_writers_of_both_libraries_lose_nothing(dynamo: DynamoTable) -> No
     table.write(0)
     scripts = [WRITER, OF_PYLANCE] * 4
     writers = [
-        _started(script, table, list(range(n * 100, n * 100 + 50))) for n, script in enumerate(scripts, 1)
+        _started(script, table, list(range(n * 100, n * 100 + COMMITS)))
+        for n, script in enumerate(scripts, 1)
     ]
     # And four that die, one after each step of its last commit.
     dying = [
@@ -527,7 +529,7 @@ def test_eight_writers_of_both_libraries_lose_nothing(dynamo: DynamoTable) -> No
     assert len(rows) == len(set(rows))
     assert rows == table.pylance_rows()
     assert set(acknowledged) <= set(rows)
-    assert len(acknowledged) == 1 + 8 * 50 + len(STEPS) * 4
+    assert len(acknowledged) == 1 + 8 * COMMITS + len(STEPS) * 4
     # Of those that died, all but the one that had only staged its manifest had committed.
     assert len(rows) == len(acknowledged) + len(STEPS) - 1
     versions = [one["version"] for one in table.open().versions()]

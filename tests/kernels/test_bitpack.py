@@ -106,6 +106,7 @@ def test_a_block_that_pylance_wrote_is_unpacked(kernels: Kernels) -> None:
     np.testing.assert_array_equal(inline(kernels, call, 64, [Run(0, 0, 1024)]), np.arange(1024) % 5)
 
 
+@pytest.mark.slow
 @folded("bits", BITS)
 @folded("count", [1, 2, 3, 4, 5, 17, 64])
 def test_any_run_of_a_block_is_what_the_whole_block_says(kernels: Kernels, bits: int, count: int) -> None:

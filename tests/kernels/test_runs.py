@@ -163,6 +163,7 @@ def calls(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
     return perhaps_spoiled(draw, {**call, "width": width}, counts, width)
 
 
+@pytest.mark.slow
 @given(calls())
 def test_expand_runs_does_what_its_twin_does(call: tuple[dict[str, Any], dict[str, Any]]) -> None:
     assert_same("expand_runs", *call)

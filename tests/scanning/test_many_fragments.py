@@ -64,6 +64,7 @@ def test_numbers_of_rows_count_from_the_start_of_the_table(root: str) -> None:
     assert found["_rowoffset"].to_pylist() == [7, 9, 11, 13]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [0, 3, 10, 5000])
 @pytest.mark.parametrize("offset", [0, 2, 90])
 def test_rows_far_behind_are_found(root: str, limit: int, offset: int) -> None:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
@@ -17,7 +14,6 @@ import lancecy
 from lancecy.api.datasets import OPEN_DEFAULTS
 from lancecy.errors import UnsupportedError
 from lancecy.scanning.options import SCAN_DEFAULTS, UNSUPPORTED_SCANS, BlobHandling, ScanOptions
-from tests.meta.tree import ROOT
 
 METHODS = ("scanner", "to_table", "to_batches", "to_pandas", "to_polars", "to_delayed", "head")
 
@@ -135,31 +131,6 @@ def test_pylances_names_are_those_of_our_classes(ds: lancecy.Dataset) -> None:
     assert last["id"].to_pylist() == [99]
     assert lancecy.dataset(ds.uri, session=ds.session()).session() is ds.session()
     assert ds.schema_metadata == {}
-
-
-@pytest.mark.slow
-def test_type_checker_finds_mistakes_of_users(tmp_path: Path) -> None:
-    mistakes = {
-        'ds.to_table(colums=["id"])': "colums",
-        'ds.to_batches(batch_size="many")': "batch_size",
-        "ds.head(columns=3)": "columns",
-        "ds.scanner(limit=2.5)": "limit",
-        'ds.get_fragments()[0].to_table(filtr="x")': "filtr",
-    }
-    lines = ["import lancecy", 'ds = lancecy.dataset("t")', *mistakes, 'ds.to_table(["id"], None, 3)']
-    (tmp_path / "user.py").write_text("\n".join(lines) + "\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--follow-imports=silent", "user.py"],
-        cwd=tmp_path,
-        env={**os.environ, "MYPYPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    found = [line for line in done.stdout.splitlines() if line.startswith("user.py") and "error" in line]
-    assert len(found) == len(mistakes), done.stdout
-    for number, (line, name) in enumerate(mistakes.items(), 3):
-        assert any(text.startswith(f"user.py:{number}:") and name in text for text in found), (line, found)
 
 
 def test_doors_to_other_engines_take_the_options_of_opening(ds: lancecy.Dataset) -> None:

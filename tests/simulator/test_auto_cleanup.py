@@ -84,6 +84,7 @@ def wrong(simulation: Simulation) -> list[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("store", "kind"), CASES)
 def test_nothing_needed_goes_whatever_goes_wrong_once(store: str, kind: str) -> None:
     plain = begun(store)
@@ -128,6 +129,7 @@ def _interleaved(seed: int) -> list[str]:
 
 
 # With others, such as 57, three cleanups with an age of zero let two writers use one version number.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seeds", [range(60, 75), pytest.param(range(75, 120), marks=pytest.mark.slow)], ids=["some", "others"]
 )

@@ -133,6 +133,7 @@ def _tag(simulation: Simulation) -> None:
     simulation.world.objects["_refs/tags/u.json"] = json.dumps({"branch": None, "version": 5}).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["append", "delete", "overwrite", "restore", "tag"])
 def test_nothing_needed_goes_whatever_happens_in_between(kind: str) -> None:
     requests, _ = cleaned(begun())

@@ -24,6 +24,7 @@ def loaded() -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_names_are_there_before_pyspark_is(name: str, loaded: list[str]) -> None:
     assert loaded[NAMES.index(name)] == "False"

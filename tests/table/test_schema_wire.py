@@ -147,6 +147,7 @@ def test_message_beyond_the_limit_is_refused_unparsed() -> None:
         parse_message(table_pb2.Manifest, b"\xff" * 11, "thing", Limits(metadata_bytes=10))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "part",
     [

@@ -172,6 +172,7 @@ def test_forked_workers_share_the_rows(place: str, name: str) -> None:
     assert sorted(found) == list(range(0, ROWS, 3 if "filter" in options else 1))
 
 
+@pytest.mark.slow
 def test_processes_with_workers_share_the_rows(place: str) -> None:
     # More readers than fragments: batches are shared.
     parts = [
@@ -266,6 +267,7 @@ def test_workers_read_the_version_that_was_opened(place: str, tmp_path: Path) ->
     assert ids_of(pickle.loads(pickle.dumps(ds))) == [1, 2]
 
 
+@pytest.mark.slow
 def test_errors_of_workers_name_the_column(tmp_path: Path) -> None:
     place = str(tmp_path / "t.lance")
     lancecy.write_dataset({"n": [1, None]}, place)

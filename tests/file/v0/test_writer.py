@@ -59,6 +59,7 @@ def test_a_file_may_be_empty(tmp_path: Path) -> None:
     assert not legacy_metadata(written.path.read_bytes()).HasField("statistics")
 
 
+@pytest.mark.slow
 @folded("seed", range(40))
 def test_random_nested_columns_come_back_however_they_are_cut(seed: int, tmp_path: Path) -> None:
     rng = np.random.default_rng([seed, 1])

@@ -42,6 +42,7 @@ def test_every_type_comes_back(version: str, nulls: float, rows: int, tmp_path: 
     assert_same(write(table, version, tmp_path), table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
 def test_random_nested_columns_come_back(version: str, seed: int, tmp_path: Path) -> None:

@@ -96,6 +96,7 @@ def test_processes_that_begin_at_once_make_one_table(url: str, name: str) -> Non
     assert stores[0].get("t", 1) == staged(1, won.index(True))
 
 
+@pytest.mark.slow
 def test_forked_process_uses_its_own_connection(items: SqlManifestStore) -> None:
     items.put_if_absent("t", 1, staged(1))
     context = multiprocessing.get_context("fork")
