@@ -23,7 +23,18 @@ from numpy.typing import NDArray
 from lancecy.errors import LanceError
 from lancecy.store.base import Memory, Store
 
-__all__ = ["Fetch", "Ranges", "Read", "SourceFile", "Span", "gather", "named", "run", "value_read"]
+__all__ = [
+    "Fetch",
+    "Ranges",
+    "Read",
+    "SourceFile",
+    "Span",
+    "gather",
+    "named",
+    "prefetched",
+    "run",
+    "value_read",
+]
 
 T = TypeVar("T")
 
@@ -146,3 +157,37 @@ def gather(reads: Sequence[Read[T]]) -> Read[list[T]]:
                 results[index] = stop.value
         waiting = following
     return results  # type: ignore[return-value]
+
+
+def prefetched(read: Read[T], ranges: Ranges) -> Read[T]:
+    """A Read whose requests are served from ranges that are requested before it starts."""
+    order = np.argsort(ranges.positions, kind="stable")
+    ranges = Ranges(ranges.file, ranges.positions[order], ranges.lengths[order])
+    (span,) = yield [ranges]
+    is_whole_file = np.array_equal(span.positions, ranges.positions)
+    try:
+        wanted = next(read)
+        while True:
+            spans: list[Span] | None = [Span(span.memory, request.positions) for request in wanted]
+            if not is_whole_file:
+                spans = _found(wanted, ranges, span)
+            wanted = read.send((yield wanted) if spans is None else spans)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+
+
+def _found(wanted: list[Ranges], held: Ranges, span: Span) -> list[Span] | None:
+    """Find the requested ranges in memory; None if one of them is missing or not contiguous there."""
+    shifts = span.positions - held.positions
+    spans = []
+    for request in wanted:
+        first = np.searchsorted(held.positions, request.positions, side="right") - 1
+        stops = request.positions + request.lengths
+        last = np.searchsorted(held.positions, np.maximum(stops - 1, request.positions), side="right") - 1
+        # A request may pass from one buffer to the next where these touch, in the file and in memory.
+        inside = (first >= 0) & (stops <= held.positions[last] + held.lengths[last])
+        if not bool((inside & (shifts[first] == shifts[last])).all()):
+            return None
+        spans.append(Span(span.memory, request.positions + shifts[first]))
+    return spans

@@ -25,6 +25,7 @@ __all__ = [
     "Reordered",
     "Structured",
     "VariableWidth",
+    "nbytes_of",
 ]
 
 Bytes: TypeAlias = object
@@ -177,3 +178,20 @@ Block: TypeAlias = (
     | Leaves
     | Reordered
 )
+
+
+def nbytes_of(block: Block) -> int:
+    """Bytes of the values of a block without nested lists, bitmaps left out.
+
+    Examples
+    --------
+    >>> nbytes_of(FixedList(2, 3, FixedWidth(6, 8, bytes(6))))
+    6
+    """
+    if isinstance(block, FixedList):
+        return nbytes_of(block.child)
+    if isinstance(block, Structured):
+        return sum(nbytes_of(child) for child in block.children.values())
+    if isinstance(block, VariableWidth):
+        return memoryview(block.offsets).nbytes + memoryview(block.values).nbytes  # type: ignore[arg-type]
+    return memoryview(block.values).nbytes if isinstance(block, FixedWidth) else 0  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ Pages of 0.1 files have this encoding, and later versions decode to values of th
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from lancecy.encodings.model.spec import (
@@ -26,6 +27,7 @@ __all__ = ["spec_of"]
 _OFFSET_WIDTHS = {"string": 4, "binary": 4, "large_string": 8, "large_binary": 8, "json": 8}
 
 
+@lru_cache(maxsize=8192)
 def spec_of(field: Field) -> Spec:
     """Layout of a field's values in pages of 0.1 files, and in the decoded values of later versions.
 

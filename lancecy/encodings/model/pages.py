@@ -38,11 +38,11 @@ class PageMemory:
     cache: ByteCache
     key: tuple[Hashable, ...]
 
-    def find(self, page: int, what: str) -> Any:
+    def find(self, page: int, what: Hashable) -> Any:
         """The value cached for a page under the name ``what``, or None."""
         return self.cache.find((*self.key, page, what))
 
-    def keep(self, page: int, what: str, value: object, nbytes: int) -> None:
+    def keep(self, page: int, what: Hashable, value: object, nbytes: int) -> None:
         """Cache a value for a page; the caller must not change it afterwards."""
         self.cache.keep((*self.key, page, what), value, nbytes)
 
@@ -92,6 +92,8 @@ class Column:
         Buffers of all pages, checked to lie in the file.
     memory : PageMemory or None
         Cache for decoded parts of its pages.
+    compiled : dict
+        What decoders need to know of its pages for every read, worked out once; a changed column has none of it.
     """
 
     index: int
@@ -102,7 +104,8 @@ class Column:
     positions: Int64
     sizes: Int64
     memory: PageMemory | None = None
-    _pages: dict[int, Page] = field(default_factory=dict, repr=False)
+    compiled: dict[object, Any] = field(default_factory=dict, init=False, repr=False)
+    _pages: dict[int, Page] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def num_pages(self) -> int:

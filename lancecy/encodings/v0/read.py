@@ -14,7 +14,7 @@ decodes them. Source: file sheet 0.1, sections 3 and 4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -41,11 +41,14 @@ from lancecy.errors import FormatError
 from lancecy.limits import check_offsets
 from lancecy.rows import PageRuns
 from lancecy.store.base import Memory
-from lancecy.store.reads import Ranges, Read, SourceFile, gather, value_read
+from lancecy.store.reads import Ranges, Read, SourceFile, Span, gather, value_read
 
 __all__ = ["ColumnPages", "ColumnSource", "RequestedRows", "read_column", "whole_pages"]
 
 Int64 = NDArray[np.int64]
+
+_MOST_AHEAD = 4 << 20
+"""Most bytes of offsets within lists that are read before it is known which of them are needed."""
 
 
 # -- sources of a column ------------------------------------------------------------
@@ -116,7 +119,8 @@ def read_column(
     Returns
     -------
     Read of Block
-        One round of ranges for plain columns, two for strings and lists, one more per level of nesting.
+        One round of ranges for plain columns, two for strings and lists: offsets within lists are read with those of
+        the outermost one. If they take more than ``_MOST_AHEAD``, one more per level of nesting.
 
     Raises
     ------
@@ -156,11 +160,10 @@ def _read_var_binary(
     spec: VarBinary, column_id: int, source: ColumnSource, runs: PageRuns, asked: RequestedRows
 ) -> Read[Block]:
     num_rows, file = runs.num_rows, source.file
-    starts = source.pages[column_id].positions[runs.pages] + runs.starts * 8
-    (span,) = yield [Ranges(file, starts, (runs.counts + 1) * 8)]
+    span = yield from _read_offsets(column_id, 8, source, runs, asked)
     offsets_buffer, offsets = allocate((num_rows + 1) * spec.offset_width)
     validity_buffer, validity = allocate((num_rows + 7) // 8)
-    value_starts, value_lengths = np.empty_like(starts), np.empty_like(starts)
+    value_starts, value_lengths = np.empty((2, runs.counts.size), np.int64)
     arguments = (span.memory, span.positions, runs.counts, file.size, spec.nullable)
     outputs = (validity, value_starts, value_lengths)
     try:
@@ -198,10 +201,12 @@ def _read_list(
     spec: ListOf, column_id: int, source: ColumnSource, runs: PageRuns, asked: RequestedRows
 ) -> Read[Block]:
     num_rows, width = runs.num_rows, spec.offset_width
-    starts = source.pages[column_id].positions[runs.pages] + runs.starts * width
-    (span,) = yield [Ranges(source.file, starts, (runs.counts + 1) * width)]
+    if column_id in asked.ahead:
+        span = yield from _read_offsets(column_id, width, source, runs, asked)
+    else:
+        span = yield from _read_outermost(spec, column_id, source, runs, asked)
     offsets_buffer, offsets = allocate((num_rows + 1) * width)
-    child_starts, child_counts = np.empty_like(starts), np.empty_like(starts)
+    child_starts, child_counts = np.empty((2, runs.counts.size), np.int64)
     child_lengths = source.pages[spec.child_id].lengths[runs.pages]
     arguments = (span.memory, span.positions, runs.counts, width, child_lengths)
     outputs = (child_starts, child_counts)
@@ -217,6 +222,51 @@ def _read_list(
     child = yield from _read(spec.child, spec.child_id, source, child_runs, asked)
     # Equal offsets are an empty list in this version, never a null (file sheet 0.1, 4.5).
     return Listed(num_rows, width, offsets_buffer, child)
+
+
+def _read_offsets(
+    column_id: int, width: int, source: ColumnSource, runs: PageRuns, asked: RequestedRows
+) -> Read[Span]:
+    """The offsets of some runs, one more than the run has values."""
+    held = asked.ahead.get(column_id)
+    if held is not None:
+        return Span(
+            held.memory, held.positions[np.searchsorted(asked.pages, runs.pages)] + runs.starts * width
+        )
+    starts = source.pages[column_id].positions[runs.pages] + runs.starts * width
+    (span,) = yield [Ranges(source.file, starts, (runs.counts + 1) * width)]
+    return span
+
+
+def _read_outermost(
+    spec: ListOf, column_id: int, source: ColumnSource, runs: PageRuns, asked: RequestedRows
+) -> Read[Span]:
+    """The offsets of the outermost lists, and of all that is within the same pages."""
+    inner, ranges = list(_offset_columns(spec.child, spec.child_id)), []
+    asked.ahead.update((number, None) for number, _ in inner)
+    for number, width in () if source.file.store.traits.is_mapped else inner:
+        pages = source.pages[number]
+        lengths = (pages.lengths[asked.pages] + 1) * width
+        ranges.append(Ranges(source.file, pages.positions[asked.pages], lengths))
+    if not ranges or sum(int(part.lengths.sum()) for part in ranges) > _MOST_AHEAD:
+        return (yield from _read_offsets(column_id, spec.offset_width, source, runs, asked))
+    starts = source.pages[column_id].positions[runs.pages] + runs.starts * spec.offset_width
+    own = Ranges(source.file, starts, (runs.counts + 1) * spec.offset_width)
+    span, *spans = yield [own, *ranges]
+    asked.ahead.update((number, held) for (number, _), held in zip(inner, spans, strict=True))
+    return span
+
+
+def _offset_columns(spec: Spec, column_id: int) -> Iterator[tuple[int, int]]:
+    """The columns at and below a node that have offsets, and the bytes of an offset."""
+    if isinstance(spec, VarBinary):
+        yield column_id, 8
+    elif isinstance(spec, ListOf):
+        yield column_id, spec.offset_width
+        yield from _offset_columns(spec.child, spec.child_id)
+    elif isinstance(spec, StructOf):
+        for number, child in spec.children.items():
+            yield from _offset_columns(child, number)
 
 
 def _read_struct(spec: StructOf, source: ColumnSource, runs: PageRuns, asked: RequestedRows) -> Read[Block]:
@@ -282,13 +332,15 @@ def _zero_offset(width: int) -> Memory:
 # -- lists that overlap ---------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class RequestedRows:
-    """The requested rows of the outermost list.
+    """The requested rows of the outermost list, or of a column outside of lists.
 
     Attributes
     ----------
     runs : PageRuns
+    ahead : dict of column id to Span or None
+        Columns within lists, and their offsets in all of ``pages`` if they were read with those of the outermost list.
 
     Examples
     --------
@@ -298,6 +350,12 @@ class RequestedRows:
     """
 
     runs: PageRuns
+    ahead: dict[int, Span | None] = field(default_factory=dict)
+
+    @cached_property
+    def pages(self) -> Int64:
+        """(num_pages,) int64: the pages of the runs, ascending."""
+        return np.unique(self.runs.pages)
 
     @cached_property
     def times(self) -> int:

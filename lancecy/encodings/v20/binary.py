@@ -177,7 +177,7 @@ def read_fixed_binary(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool
     else:
         if int(pages.counts.max(initial=0)) > MAX_VALUES // width:
             raise FormatError(f"a page has too many strings of {width} bytes")
-        inner = pages.below("values", pages.counts * width)
+        inner = pages.below("values", width)
         wanted = PageRuns(runs.pages, runs.starts * width, runs.counts * width)
         block = yield from inner.read(_BYTE, wanted)
         if not isinstance(block, FixedWidth) or block.validity is not None:

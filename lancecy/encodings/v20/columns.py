@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.encodings.model.block import Block
-from lancecy.encodings.model.chunks import touched
+from lancecy.encodings.model.chunks import places_of
 from lancecy.encodings.model.layouts import PageSpec
 from lancecy.encodings.model.pages import Column
 from lancecy.encodings.model.spec import DictionaryOf, Spec, VarBinary
@@ -20,9 +20,9 @@ from lancecy.errors import FormatError, printable
 from lancecy.limits import Limits
 from lancecy.rows import PageRuns
 from lancecy.schema import Field
-from lancecy.store.reads import Ranges, Read, SourceFile, Span, gather
+from lancecy.store.reads import Ranges, Read, SourceFile, gather, prefetched
 
-__all__ = ["FieldReader", "FieldSource", "Rows", "groups_of", "node_of", "read_pages"]
+__all__ = ["FieldReader", "FieldSource", "Rows", "all_pages", "groups_of", "node_of", "read_pages"]
 
 Int64 = NDArray[np.int64]
 
@@ -100,59 +100,112 @@ def node_of(spec: PageSpec) -> Spec:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class _Form:
+    """Consecutive pages of one form; pages without rows are left out everywhere.
+
+    Attributes
+    ----------
+    first, stop : int
+        Number of the first page, and of the one after the last.
+    pages : Pages
+    """
+
+    first: int
+    stop: int
+    pages: Pages
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Compiled:
+    """The pages of a column in groups of one form.
+
+    Attributes
+    ----------
+    key : tuple
+        File, limits and decoders of the pages.
+    forms : tuple of _Form
+    last_buffer : (num_pages,) int64
+        End of the buffers of each page.
+    ranks : (num_pages of the column,) int64 or None
+        Number of each page among those with rows; None if all have rows.
+    """
+
+    key: tuple[object, ...]
+    forms: tuple[_Form, ...]
+    last_buffer: Int64
+    ranks: Int64 | None
+
+
+def _compiled(column: Column, source: FieldSource) -> _Compiled:
+    """What all reads of a column share; kept with the column."""
+    key = source.file, source.limits, source.decoders
+    known: _Compiled | None = column.compiled.get(id(source.decoders))
+    if known is not None and all(a is b for a, b in zip(known.key, key, strict=True)):
+        return known
+    counts, ranks = np.diff(column.row_starts), None
+    first, last, specs = column.first_buffer[:-1], column.first_buffer[1:], cast(Sequence[Spec], column.specs)
+    if not counts.all():
+        numbers = np.flatnonzero(counts)
+        ranks = np.cumsum(counts > 0) - 1
+        counts, first, last = counts[numbers], first[numbers], last[numbers]
+        specs = [specs[number] for number in numbers.tolist()]
+    found = []
+    for a, b in itertools.pairwise(forms(specs)):
+        own = specs[a : a + 1] if all(spec is specs[a] for spec in specs[a:b]) else specs[a:b]
+        buffers = first[a:b], column.positions, column.sizes
+        found.append(_Form(a, b, Pages(tuple(own), counts[a:b], *buffers, *key, column.memory)))
+    known = column.compiled[id(source.decoders)] = _Compiled(key, tuple(found), last, ranks)
+    return known
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Group:
-    """Neighbouring pages of one form, and the selected runs.
+    """Pages of one form, and the selected runs.
 
     Attributes
     ----------
     pages : Pages
     runs : PageRuns
-    buffers : (num_buffers,) int64
-        All buffers of these pages, as numbers into those of the column.
+    last_buffer : (num_pages,) int64
+        End of the buffers of each page.
     """
 
     pages: Pages
     runs: PageRuns
-    buffers: Int64
+    last_buffer: Int64
 
     @property
     def is_whole(self) -> bool:
-        """Whether every row of every page is selected."""
+        """Whether every row is selected of every page with selected rows."""
         runs = self.runs
         return not runs.starts.any() and bool((runs.counts == self.pages.counts[runs.pages]).all())
+
+    @property
+    def buffers(self) -> Int64:
+        """(num_buffers,) int64: all buffers of the pages with selected rows, each with one run."""
+        numbers = self.runs.pages
+        first, last = self.pages.first_buffer[numbers], self.last_buffer[numbers]
+        return places_of(first, last - first)
+
+
+def all_pages(column: Column, source: FieldSource) -> Iterator[Pages]:
+    """All pages of a column that have rows, in groups of one form."""
+    return (form.pages for form in _compiled(column, source).forms)
 
 
 def groups_of(column: Column, source: FieldSource, runs: PageRuns) -> list[_Group]:
     """The pages that some runs touch, in groups of one form."""
-    numbers, local = touched(runs)
-    specs = cast(list[Spec], [column.specs[number] for number in numbers.tolist()])
-    counts = np.diff(column.row_starts)[numbers]
-    first, last = column.first_buffer[numbers], column.first_buffer[numbers + 1]
-    bounds = forms(specs)
-    edges = np.searchsorted(local.pages, bounds).tolist()
+    known = _compiled(column, source)
+    numbers = runs.pages if known.ranks is None else known.ranks[runs.pages]
+    if len(known.forms) == 1:
+        return [_Group(known.forms[0].pages, PageRuns(numbers, runs.starts, runs.counts), known.last_buffer)]
     groups = []
-    for i, (a, b) in enumerate(itertools.pairwise(bounds)):
-        low, high = edges[i], edges[i + 1]
-        own = specs[a : a + 1] if all(spec is specs[a] for spec in specs[a:b]) else specs[a:b]
-        pages = Pages(
-            tuple(own),
-            counts[a:b],
-            first[a:b],
-            column.positions,
-            column.sizes,
-            source.file,
-            source.limits,
-            source.decoders,
-        )
-        part = PageRuns(local.pages[low:high] - a, local.starts[low:high], local.counts[low:high])
-        groups.append(_Group(pages, part, _numbers(first[a:b], last[a:b])))
+    for form in known.forms:
+        low, high = np.searchsorted(numbers, (form.first, form.stop)).tolist()
+        if low < high:
+            part = PageRuns(numbers[low:high] - form.first, runs.starts[low:high], runs.counts[low:high])
+            groups.append(_Group(form.pages, part, known.last_buffer[form.first : form.stop]))
     return groups
-
-
-def _numbers(starts: Int64, stops: Int64) -> Int64:
-    """All integers of some ranges."""
-    lengths = stops - starts
-    return np.repeat(stops - np.cumsum(lengths), lengths) + np.arange(int(lengths.sum()))
 
 
 def read_pages(
@@ -160,6 +213,10 @@ def read_pages(
 ) -> Read[Block]:
     """Decode runs of a column's pages."""
     reads = [_read_group(group, shape, in_pieces) for group in groups_of(column, source, runs)]
+    return reads[0] if len(reads) == 1 else _joined(reads)
+
+
+def _joined(reads: Sequence[Read[Block]]) -> Read[Block]:
     return joined((yield from gather(reads)))
 
 
@@ -169,38 +226,4 @@ def _read_group(group: _Group, shape: Spec, in_pieces: bool) -> Read[Block]:
         return read
     # The decoder may need a second round for these bytes, but whole pages are certain to be read.
     pages, buffers = group.pages, group.buffers
-    return _prefetched(read, Ranges(pages.file, pages.positions[buffers], pages.sizes[buffers]))
-
-
-def _prefetched(read: Read[Block], ranges: Ranges) -> Read[Block]:
-    """A Read whose requests are served from ranges that are requested before it starts."""
-    order = np.argsort(ranges.positions, kind="stable")
-    ranges = Ranges(ranges.file, ranges.positions[order], ranges.lengths[order])
-    (span,) = yield [ranges]
-    is_whole_file = np.array_equal(span.positions, ranges.positions)
-    try:
-        wanted = next(read)
-        while True:
-            spans: list[Span] | None = [Span(span.memory, request.positions) for request in wanted]
-            if not is_whole_file:
-                spans = _found(wanted, ranges, span)
-            wanted = read.send((yield wanted) if spans is None else spans)
-    except StopIteration as stop:
-        block: Block = stop.value
-        return block
-
-
-def _found(wanted: list[Ranges], held: Ranges, span: Span) -> list[Span] | None:
-    """Find the requested ranges in memory; None if one of them is missing or not contiguous there."""
-    shifts = span.positions - held.positions
-    spans = []
-    for request in wanted:
-        first = np.searchsorted(held.positions, request.positions, side="right") - 1
-        stops = request.positions + request.lengths
-        last = np.searchsorted(held.positions, np.maximum(stops - 1, request.positions), side="right") - 1
-        # A request may pass from one buffer to the next where these touch, in the file and in memory.
-        inside = (first >= 0) & (stops <= held.positions[last] + held.lengths[last])
-        if not bool((inside & (shifts[first] == shifts[last])).all()):
-            return None
-        spans.append(Span(span.memory, request.positions + shifts[first]))
-    return spans
+    return prefetched(read, Ranges(pages.file, pages.positions[buffers], pages.sizes[buffers]))

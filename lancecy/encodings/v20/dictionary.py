@@ -9,6 +9,8 @@ section 4.7.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,8 @@ from numpy.typing import NDArray
 from lancecy import kernels
 from lancecy.encodings.blocks.memory import allocate
 from lancecy.encodings.blocks.select import stored_offsets
-from lancecy.encodings.model.block import AllNull, Block, Coded, FixedWidth, VariableWidth
+from lancecy.encodings.codecs.flat import VIEW_BYTES
+from lancecy.encodings.model.block import AllNull, Block, Coded, FixedWidth, VariableWidth, nbytes_of
 from lancecy.encodings.model.chunks import touched
 from lancecy.encodings.model.spec import DictionaryOf, PageDictionary, Plain, Spec, VarBinary
 from lancecy.encodings.v20.fixed import with_validity
@@ -25,7 +28,7 @@ from lancecy.encodings.v20.pages import Pages, SeveralFiles, array_of, check_unb
 from lancecy.errors import FormatError, UnsupportedError
 from lancecy.limits import check_offsets
 from lancecy.rows import PageRuns
-from lancecy.store.reads import Read, gather
+from lancecy.store.reads import Ranges, Read, gather, prefetched
 
 __all__ = ["read_page_dictionary"]
 
@@ -55,7 +58,8 @@ def read_page_dictionary(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: b
     for first, last in itertools.pairwise(bounds):
         a, b = np.searchsorted(local.pages, (first, last)).tolist()
         part = PageRuns(local.pages[a:b] - first, local.starts[a:b], local.counts[a:b])
-        reads.append(_read_group(pages.some(np.arange(first, last)), shape, part))
+        own = pages if last - first == numbers.size else pages.some(np.arange(first, last))
+        reads.append(_read_group(own, shape, part))
     return joined((yield from gather(reads)))
 
 
@@ -82,26 +86,83 @@ def _read_group(pages: Pages, shape: VarBinary | DictionaryOf, runs: PageRuns) -
     )
 
 
-def _read_parts(pages: Pages, codes: Plain, values: Spec, runs: PageRuns) -> Read[tuple[Block, Block]]:
-    """Codes of the runs, and the dictionaries of all pages one after the other."""
-    num_items = pages.numbers("num_items")
-    stored = np.flatnonzero(num_items)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Items:
+    """The dictionaries of some pages.
+
+    Attributes
+    ----------
+    block : Block
+        All items, page after page.
+    counts : (num_pages,) int64
+        Items of each page.
+    is_valid : (num_items,) bool or None
+        Which items are not null; None if all are not.
+    common : Block or None
+        The items of the first page, if all other pages have the same ones.
+    """
+
+    block: Block
+    counts: Int64
+    is_valid: NDArray[np.bool_] | None
+    common: Block | None
+
+    def of_runs(self, runs: PageRuns) -> tuple[Int64, Int64]:
+        """For each run: where the items of its page start, and how many it has."""
+        starts = np.cumsum(self.counts) - self.counts
+        return starts[runs.pages], self.counts[runs.pages]
+
+
+def _read_parts(pages: Pages, codes: Plain, values: Spec, runs: PageRuns) -> Read[tuple[Block, _Items]]:
+    """Codes of the runs, and the dictionaries of all pages."""
+    key = ("items", *pages.first_buffer.tolist())
+    known: _Items | None = None if pages.memory is None else pages.memory.find(key[1], key)
     reads = [pages.below("codes").read(codes, runs)]
-    if stored.size:
-        whole = PageRuns(stored, np.zeros_like(stored), num_items[stored])
-        reads.append(pages.below("items", num_items).read(values, whole))
-    blocks = yield from gather(reads)
-    numbers, items = blocks[0], blocks[1] if stored.size else AllNull(0)
-    if isinstance(items, AllNull):
-        check_unbacked(items.length, pages.file, pages.limits, "dictionary values")
-    return numbers, items
+    if known is None:
+        reads.append(_read_items(pages, values))
+    block, *others = yield from gather(reads)
+    if known is None:
+        known = _items(others[0], pages.numbers("num_items"))
+        nbytes = 500 + nbytes_of(others[0])
+        # Larger ones of a memory map are views of it.
+        if pages.memory is not None and (nbytes < VIEW_BYTES or not pages.file.store.traits.is_mapped):
+            pages.memory.keep(key[1], key, known, nbytes)
+    return block, known
 
 
-def _first_items(pages: Pages, runs: PageRuns) -> tuple[Int64, Int64]:
-    """For each run: where the dictionary of its page starts among all, and how many items it has."""
-    num_items = pages.numbers("num_items")
-    starts = np.cumsum(num_items) - num_items
-    return starts[runs.pages], num_items[runs.pages]
+def _read_items(pages: Pages, values: Spec) -> Read[Block]:
+    """All items of all pages, in one round."""
+    counts = pages.numbers("num_items")
+    stored = np.flatnonzero(counts)
+    if not stored.size:
+        return AllNull(0)
+    inner = pages.below("items")
+    read = inner.holding(counts).read(values, PageRuns(stored, np.zeros_like(stored), counts[stored]))
+    buffers = [] if pages.file.store.traits.is_mapped else [inner.buffer(n) for n in _buffers(inner.spec)]
+    if buffers:
+        positions, sizes = (
+            np.concatenate([part[stored] for part in parts]) for parts in zip(*buffers, strict=True)
+        )
+        read = prefetched(read, Ranges(pages.file, positions, sizes))
+    block = yield from read
+    if isinstance(block, AllNull):
+        check_unbacked(block.length, pages.file, pages.limits, "dictionary values")
+    return block
+
+
+def _buffers(spec: object) -> Iterator[int]:
+    """Numbers of the buffers of a node and of the nodes below it."""
+    for attribute in fields(spec):  # type: ignore[arg-type]
+        value = getattr(spec, attribute.name)
+        if attribute.name == "buffer":
+            yield value
+        elif is_dataclass(value):
+            yield from _buffers(value)
+
+
+def _items(block: Block, counts: Int64) -> _Items:
+    is_valid = _item_validity(block)
+    return _Items(block, counts, is_valid, _common_items(block, counts, is_valid))
 
 
 def _item_validity(items: Block) -> NDArray[np.bool_] | None:
@@ -125,21 +186,21 @@ def _read_strings(pages: Pages, shape: VarBinary, runs: PageRuns) -> Read[Block]
     if not isinstance(block, FixedWidth) or block.validity is not None:
         misfit(pages.below("codes").spec, _STRING_CODE)
     stored: NDArray[np.uint8] = array_of(block.values)[: block.length]
-    bases, num_items = _first_items(pages, runs)
+    bases, num_items = items.of_runs(runs)
     if int(stored.max()) > int(num_items.min()):
         _check_each(stored, np.repeat(num_items, runs.counts) + 1)
     codes: NDArray[Any] = stored - np.uint8(1)  # codes of nulls wrap around and are never used
     if pages.counts.size > 1:
         codes = codes.astype(np.int64) + np.repeat(bases, runs.counts)
     valid = stored != 0 if int(stored.min()) == 0 else None
-    if (item_validity := _item_validity(items)) is not None and items.length:
-        named = item_validity[codes if valid is None else np.where(valid, codes, 0)]
+    if items.is_valid is not None and items.is_valid.size:
+        named = items.is_valid[codes if valid is None else np.where(valid, codes, 0)]
         valid = named if valid is None else valid & named
     null_count = 0 if valid is None else block.length - int(np.count_nonzero(valid))
-    if null_count == block.length or not isinstance(items, VariableWidth):
+    if null_count == block.length or not isinstance(items.block, VariableWidth):
         return AllNull(block.length)
     validity = np.packbits(valid, bitorder="little") if valid is not None and null_count else None
-    return _strings_of_codes(codes, items, validity, null_count)
+    return _strings_of_codes(codes, items.block, validity, null_count)
 
 
 def _check_each(codes: NDArray[Any], stops: Int64) -> None:
@@ -173,7 +234,7 @@ def _strings_of_codes(
 
 def _read_codes(pages: Pages, shape: DictionaryOf, runs: PageRuns) -> Read[Block]:
     block, items = yield from _read_parts(pages, shape.codes, shape.values, runs)
-    if isinstance(block, AllNull) or isinstance(items, AllNull):
+    if isinstance(block, AllNull) or isinstance(items.block, AllNull):
         return AllNull(block.length)
     if not isinstance(block, FixedWidth):
         misfit(pages.below("codes").spec, shape.codes)
@@ -190,38 +251,37 @@ def _read_codes(pages: Pages, shape: DictionaryOf, runs: PageRuns) -> Read[Block
 
 
 def _coded(
-    pages: Pages, codes: NDArray[Any], items: Block, runs: PageRuns, valid: NDArray[np.bool_] | None = None
+    pages: Pages, codes: NDArray[Any], items: _Items, runs: PageRuns, valid: NDArray[np.bool_] | None = None
 ) -> Block:
     """Checked codes into the dictionaries of all pages; codes whose ``valid`` is false are ignored."""
-    bases, num_items = _first_items(pages, runs)
-    first = _common_items(pages, items) if pages.counts.size > 1 else None
-    if first is not None:
-        items, num_items = first, num_items[:1]
-    elif pages.counts.size > 1 and isinstance(pages.file.store, SeveralFiles):
+    values, is_valid = items.block, items.is_valid
+    if items.common is not None:
+        size = int(items.counts[0])
+        values, is_valid = items.common, None if is_valid is None else is_valid[:size]
+        kernels.check_codes(codes if valid is None else codes[valid], size)
+    elif isinstance(pages.file.store, SeveralFiles):
         # Values that are listed twice make no categories.
         raise UnsupportedError("files with different dictionaries", feature="joined dictionaries")
-    if num_items.size == 1:
-        kernels.check_codes(codes if valid is None else codes[valid], int(num_items[0]))
     else:
-        stops = np.repeat(num_items, runs.counts)
+        bases, counts = items.of_runs(runs)
+        stops = np.repeat(counts, runs.counts)
         _check_each(*((codes, stops) if valid is None else (codes[valid], stops[valid])))
         codes = codes + np.repeat(bases.astype(codes.dtype), runs.counts)
     if valid is not None:
         codes = np.where(valid, codes, codes.dtype.type(0))
     block = FixedWidth(codes.size, codes.dtype.itemsize * 8, codes)
-    item_validity = _item_validity(items)
-    if item_validity is None:
-        return Coded(block.length, block, items)
-    return _with_null_codes(block, codes, items, item_validity)
+    if is_valid is None:
+        return Coded(block.length, block, values)
+    return _with_null_codes(block, codes, values, is_valid)
 
 
-def _common_items(pages: Pages, items: Block) -> Block | None:
-    """The dictionary of the first page, if all pages have the same; ``items`` are those of all pages."""
-    counts = pages.numbers("num_items")
+def _common_items(items: Block, counts: Int64, valid: NDArray[np.bool_] | None) -> Block | None:
+    """The items of the first page, if all pages have the same; ``items`` are those of all pages."""
     size, number = int(counts[0]), counts.size
+    if number == 1:
+        return items
     if size == 0 or (counts != size).any():
         return None
-    valid = _item_validity(items)
     if valid is not None and not _is_repeated(valid, number):
         return None
     bits = None if valid is None else np.packbits(valid[:size], bitorder="little")

@@ -199,5 +199,5 @@ def _read_elements(pages: Pages, shape: FixedListOf, runs: PageRuns) -> Read[Blo
     if int(pages.counts.max(initial=0)) > MAX_VALUES // size:
         raise FormatError(f"a page has too many lists of {size} elements")
     elements = PageRuns(runs.pages, runs.starts * size, runs.counts * size)
-    child = yield from pages.below("child", pages.counts * size).read(shape.child, elements)
+    child = yield from pages.below("child", size).read(shape.child, elements)
     return FixedList(num_rows, size, child)

@@ -22,14 +22,14 @@ from lancecy.encodings.model.block import (
     Structured,
     VariableWidth,
 )
-from lancecy.encodings.model.chunks import runs_within
+from lancecy.encodings.model.chunks import runs_within, starts_of, touched
 from lancecy.encodings.model.fields import spec_of
 from lancecy.encodings.model.layouts import PageSpec
 from lancecy.encodings.model.pages import Column
-from lancecy.encodings.model.spec import EndedList, Nullable, NullOf, Plain, Spec, VarBinary
+from lancecy.encodings.model.spec import EndedBinary, EndedList, Nullable, NullOf, Plain, VarBinary
 from lancecy.encodings.v20.binary import bytes_block
-from lancecy.encodings.v20.columns import FieldSource, Rows, groups_of, node_of, read_pages
-from lancecy.encodings.v20.offsets import Ends, ValueSpans, join_ends, read_ends, spans_of
+from lancecy.encodings.v20.columns import FieldSource, Rows, all_pages, groups_of, node_of, read_pages
+from lancecy.encodings.v20.offsets import Ends, ValueSpans, join_ends, keep_ends, read_ends, spans_of
 from lancecy.encodings.v20.pages import Pages, array_of, check_unbacked, misfit
 from lancecy.errors import FormatError, printable
 from lancecy.rows import PageRuns
@@ -40,17 +40,23 @@ __all__ = ["element_starts", "is_old_string", "read_list", "read_null_lists", "r
 
 Int64 = NDArray[np.int64]
 
+_MOST_KEPT = 1 << 20
+"""Most bytes of the ends of outer lists, in the pages of a read, that are kept."""
+_MOST_AHEAD = 256 << 10
+"""Most bytes of the ends of all that a column has within lists that are read before it is known which are needed."""
+
 
 def element_starts(column: Column) -> Int64:
     """(num_pages + 1,) int64: the first element of each page's lists, then the number of elements.
 
-    Pages without rows have no elements, whatever their metadata states.
+    Pages without rows have no elements, whatever their metadata states. Must not be written to.
     """
-    starts = np.zeros(column.num_pages + 1, np.int64)
-    counts = np.fromiter((_num_items(spec) for spec in column.specs), np.int64, column.num_pages)
-    counts[np.diff(column.row_starts) == 0] = 0
-    np.cumsum(counts, out=starts[1:])
-    return starts
+    known: Int64 | None = column.compiled.get("element starts")
+    if known is None:
+        counts = np.fromiter((_num_items(spec) for spec in column.specs), np.int64, column.num_pages)
+        counts[np.diff(column.row_starts) == 0] = 0
+        known = column.compiled["element starts"] = starts_of(counts)
+    return known
 
 
 def _num_items(spec: PageSpec) -> int:
@@ -98,6 +104,7 @@ def read_list(field: Field, column: Column, source: FieldSource, rows: Rows) -> 
         raise FormatError(f"list field {printable(field.name)!r} has {len(field.children)} children, not 1")
     child = field.children[0]
     runs = runs_within(column.row_starts, rows.starts, rows.stops)
+    yield from _keep_ends(column, child, source, runs, is_all=rows.is_all(column.num_rows))
     firsts = element_starts(column)
     width = 8 if field.is_large_list else 4
     spans_read = _read_spans(column, source, runs, np.diff(firsts), width, "list elements")
@@ -114,6 +121,34 @@ def read_list(field: Field, column: Column, source: FieldSource, rows: Rows) -> 
         block = yield from source.below(child, wanted)
     check_unbacked(_unbacked(block), source.file, source.limits, "list elements")
     return Listed(runs.num_rows, width, spans.offsets, block, spans.validity, spans.null_count)
+
+
+def _keep_ends(
+    column: Column, child: Field, source: FieldSource, runs: PageRuns, *, is_all: bool
+) -> Read[None]:
+    """Keep the ends of lists and of what varies in length within them, so that values within are two rounds away.
+
+    Without it each level would take one more. Ends that take many bytes are read where they are needed.
+    """
+    if is_all or source.file.store.traits.is_mapped:
+        return
+    inner = [source.columns[node.id] for node in child.walk() if node.id in source.columns]
+    ends = [pages for one in inner for pages in all_pages(one, source) if _has_ends(pages)]
+    if not ends:
+        return
+    reads = [
+        keep_ends(_list_node(group.pages).below("offsets"), touched(group.runs)[0], _MOST_KEPT)
+        for group in groups_of(column, source, runs)
+    ]
+    if 8 * sum(int(pages.counts.sum()) for pages in ends) <= _MOST_AHEAD:
+        reads += [
+            keep_ends(pages.below("offsets"), np.arange(pages.counts.size), _MOST_AHEAD) for pages in ends
+        ]
+    yield from gather(reads)
+
+
+def _has_ends(pages: Pages) -> bool:
+    return isinstance(pages.spec, EndedList | EndedBinary)
 
 
 def read_null_lists(column: Column, source: FieldSource, runs: PageRuns) -> Read[Block]:
@@ -154,15 +189,13 @@ def _unbacked(block: Block) -> int:
 
 def is_old_string(column: Column, field: Field) -> bool:
     """Whether a column of strings is one of lists, whose bytes are the next column."""
-    if field.is_struct or column.num_pages == 0 or not isinstance(_first_node(column), EndedList):
+    if field.is_struct or column.num_pages == 0 or not isinstance(spec_of(field), VarBinary):
         return False
-    return isinstance(spec_of(field), VarBinary)
-
-
-def _first_node(column: Column) -> Spec:
-    """The node of the first page that has rows."""
-    page = int(np.argmax(np.diff(column.row_starts) > 0))
-    return node_of(column.specs[page])
+    known: bool | None = column.compiled.get("has lists")
+    if known is None:
+        first = int(np.argmax(np.diff(column.row_starts) > 0))  # pages without rows may be of any kind
+        known = column.compiled["has lists"] = isinstance(node_of(column.specs[first]), EndedList)
+    return known
 
 
 def read_old_strings(field: Field, column: Column, source: FieldSource, rows: Rows) -> Read[Block]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from lancecy import kernels
 from lancecy.encodings.blocks.memory import allocate
 from lancecy.encodings.model.block import FixedWidth
+from lancecy.encodings.model.chunks import starts_of, touched
 from lancecy.encodings.model.spec import Plain
 from lancecy.encodings.v20.fixed import capacity
 from lancecy.encodings.v20.pages import Pages, array_of, bare, misfit, require_values
@@ -26,13 +27,14 @@ from lancecy.errors import FormatError
 from lancecy.limits import check_offsets
 from lancecy.rows import PageRuns
 from lancecy.store.base import Memory
-from lancecy.store.reads import Ranges, Read
+from lancecy.store.reads import Ranges, Read, Span
 
-__all__ = ["Ends", "ValueSpans", "join_ends", "read_ends", "spans_of"]
+__all__ = ["Ends", "ValueSpans", "join_ends", "keep_ends", "read_ends", "spans_of"]
 
 Int64 = NDArray[np.int64]
 
 _NUMBER = Plain(64)
+_ENDS = "ends"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,10 +93,14 @@ def read_ends(pages: Pages, runs: PageRuns) -> Read[Ends]:
         if spec.bits != _NUMBER.bits:
             misfit(spec, _NUMBER)
         require_values(pages, runs, capacity(pages))
-        positions, _ = pages.buffer(spec.buffer)
-        ranges = Ranges(pages.file, positions[runs.pages] + wider.starts * 8, wider.counts * 8)
-        (span,) = yield [ranges]
-        memory, starts = span.memory, span.positions
+        held = _held(pages, runs)
+        if held is None:
+            positions, _ = pages.buffer(spec.buffer)
+            ranges = Ranges(pages.file, positions[runs.pages] + wider.starts * 8, wider.counts * 8)
+            (held,) = yield [ranges]
+            memory, starts = held.memory, held.positions
+        else:
+            memory, starts = held.memory, held.positions + wider.starts * 8
     else:
         block = yield from pages.read(_NUMBER, wider)
         if not isinstance(block, FixedWidth) or block.validity is not None:
@@ -102,6 +108,46 @@ def read_ends(pages: Pages, runs: PageRuns) -> Read[Ends]:
         memory = array_of(block.values)
         starts = (np.cumsum(wider.counts) - wider.counts) * 8
     return Ends(memory, starts + before * 8, np.where(before > 0, starts, -1))
+
+
+def _held(pages: Pages, runs: PageRuns) -> Span | None:
+    """All ends of the pages of the runs, with the position of each run's page; None unless all are kept."""
+    memory = pages.memory
+    if memory is None or pages.file.store.traits.is_mapped:
+        return None
+    numbers, local = touched(runs)
+    parts = [memory.find(first, _ENDS) for first in pages.first_buffer[numbers].tolist()]
+    if any(part is None for part in parts):
+        return None
+    starts = starts_of(np.array([part.size for part in parts]))
+    return Span(parts[0] if len(parts) == 1 else np.concatenate(parts), starts[local.pages])
+
+
+def keep_ends(pages: Pages, numbers: Int64, most: int) -> Read[None]:
+    """Keep all ends of some pages, for later calls of :func:`read_ends`; nothing if they have more than ``most`` bytes.
+
+    Parameters
+    ----------
+    pages : Pages
+        At the node that describes the numbers.
+    numbers : (n,) int64
+        Indices of the pages.
+    most : int, bytes
+    """
+    spec, memory = bare(pages.spec), pages.memory
+    if memory is None or not isinstance(spec, Plain) or spec.bits != _NUMBER.bits:
+        return
+    firsts = pages.first_buffer[numbers].tolist()
+    missing = numbers[[memory.find(first, _ENDS) is None for first in firsts]]
+    positions, sizes = pages.buffer(spec.buffer)
+    if not missing.size or (pages.counts[missing] > sizes[missing] >> 3).any():
+        return
+    lengths = pages.counts[missing] * 8
+    if int(lengths.sum()) > most:
+        return
+    (span,) = yield [Ranges(pages.file, positions[missing], lengths)]
+    for number, at, length in zip(missing.tolist(), span.positions.tolist(), lengths.tolist(), strict=True):
+        memory.keep(int(pages.first_buffer[number]), _ENDS, span.memory[at : at + length].copy(), length)
 
 
 def join_ends(parts: list[Ends], counts: list[Int64]) -> Ends:

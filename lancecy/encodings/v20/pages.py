@@ -10,7 +10,7 @@ another shape.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.model.block import Block, Pieces
 from lancecy.encodings.model.chunks import touched
+from lancecy.encodings.model.pages import PageMemory
 from lancecy.encodings.model.spec import (
     EndedBinary,
     EndedList,
@@ -72,6 +73,8 @@ class KeptFiles(SeveralFiles):
 class Pages:
     """Pages of one form of a column, at one of their nodes.
 
+    A column's pages are kept with it (``columns.groups_of``), and what is asked of them is worked out once.
+
     Attributes
     ----------
     specs : tuple of Spec
@@ -85,6 +88,8 @@ class Pages:
     file : SourceFile
     limits : Limits
     decoders : mapping of node type to Decoder
+    memory : PageMemory or None
+        Cache for decoded parts of the column's pages; a page is known there by the number of its first buffer.
     """
 
     specs: tuple[Spec, ...]
@@ -95,6 +100,8 @@ class Pages:
     file: SourceFile
     limits: Limits
     decoders: Mapping[type[object], Decoder]
+    memory: PageMemory | None = None
+    _known: dict[object, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def spec(self) -> Spec:
@@ -102,19 +109,34 @@ class Pages:
         return self.specs[0]
 
     def buffer(self, number: int) -> tuple[Int64, Int64]:
-        """Positions and sizes of one buffer of every page."""
-        index = self.first_buffer + number
-        return self.positions[index], self.sizes[index]
+        """Positions and sizes of one buffer of every page; must not be written to."""
+        found: tuple[Int64, Int64] | None = self._known.get(number)
+        if found is None:
+            index = self.first_buffer + number
+            found = self._known[number] = self.positions[index], self.sizes[index]
+        return found
 
     def numbers(self, name: str) -> Int64:
-        """(num_pages,) int64: a number of the node in each page; unsigned 64-bit ones keep their bits."""
-        found = np.array([getattr(spec, name) for spec in self.specs], np.uint64).view(np.int64)
-        return np.broadcast_to(found, self.counts.shape).copy() if found.size == 1 else found
+        """(num_pages,) int64: a number of the node in each page; unsigned 64-bit ones keep their bits.
 
-    def below(self, name: str, counts: Int64 | None = None) -> Pages:
-        """The same pages at the node that an attribute of this one holds."""
-        specs = tuple(getattr(spec, name) for spec in self.specs)
-        return replace(self, specs=specs, counts=self.counts if counts is None else counts)
+        Must not be written to.
+        """
+        found: Int64 | None = self._known.get((name,))
+        if found is None:
+            found = np.array([getattr(spec, name) for spec in self.specs], np.uint64).view(np.int64)
+            if found.size == 1:
+                found = np.broadcast_to(found, self.counts.shape).copy()
+            self._known[name,] = found
+        return found
+
+    def below(self, name: str, factor: int = 1) -> Pages:
+        """The same pages at the node that an attribute of this one holds, with ``factor`` values per value of this one."""
+        found: Pages | None = self._known.get((name, factor))
+        if found is None:
+            specs = tuple(getattr(spec, name) for spec in self.specs)
+            counts = self.counts if factor == 1 else self.counts * factor
+            found = self._known[name, factor] = replace(self, specs=specs, counts=counts)
+        return found
 
     def holding(self, counts: Int64) -> Pages:
         """The same pages with other numbers of values, at the same node."""
@@ -218,7 +240,7 @@ def require_values(pages: Pages, runs: PageRuns, capacity: Int64) -> None:
         ``position`` is the index of the page among those read.
     """
     short = pages.counts > capacity
-    if not bool(short.any()):
+    if not short.any():
         return
     numbers, _ = touched(runs)
     bad = numbers[short[numbers]]

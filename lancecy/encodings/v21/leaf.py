@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -60,7 +59,6 @@ _READERS: dict[type[object], Callable[..., Read[LeafPage]]] = {
 _MOST_VALUES = 1 << 18
 """Most values of pages that are decoded together: the steps for larger pages take little of their time."""
 _PLAIN = (Layer.ALL_VALID_ITEM,)
-_shape = lru_cache(maxsize=8192)(spec_of)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -338,7 +336,7 @@ def _fitted(block: Block, field: Field) -> Block:
     if isinstance(block, AllNull):
         return block
     if not field.is_struct:
-        column = _shape(field)
+        column = spec_of(field)
         if isinstance(block, VariableWidth) and isinstance(column, VarBinary) and _has_no_bytes(block):
             # Pages of 2.3 whose strings are all empty do not state the width of their offsets.
             return replace(

@@ -29,7 +29,7 @@ from lancecy.encodings.blocks.null_only import has_no_values
 from lancecy.encodings.blocks.select import concatenated, split
 from lancecy.encodings.codecs.dictionaries import look_up
 from lancecy.encodings.codecs.values import decode, decode_block, decode_levels
-from lancecy.encodings.model.block import Block, FixedList, FixedWidth, Structured, VariableWidth
+from lancecy.encodings.model.block import Block, Structured, nbytes_of
 from lancecy.encodings.model.chunks import Buffers, Chunks, runs_within, starts_of, whole_runs
 from lancecy.encodings.model.layouts import Layer, MiniBlock, all_visible_max, max_repetition
 from lancecy.encodings.model.pages import Page
@@ -244,19 +244,9 @@ def dictionary_of(spec: MiniBlock, page: Page, memory: Memory, limits: Limits) -
         # A copy, so that the cache does not keep a memory map or a whole merged request alive.
         items = decode_block(spec.dictionary, memory.copy(), spec.num_dictionary_items, limits)
         if stored is not None:
-            page.memory.cache.keep(key, items, 500 + len(stored) + _nbytes(items))
-    page.memory.keep(page.number, "items", items, 500 + _nbytes(items))
+            page.memory.cache.keep(key, items, 500 + len(stored) + nbytes_of(items))
+    page.memory.keep(page.number, "items", items, 500 + nbytes_of(items))
     return items
-
-
-def _nbytes(block: Block) -> int:
-    if isinstance(block, FixedList):
-        return _nbytes(block.child)
-    if isinstance(block, Structured):
-        return sum(_nbytes(child) for child in block.children.values())
-    if isinstance(block, VariableWidth):
-        return memoryview(block.offsets).nbytes + memoryview(block.values).nbytes  # type: ignore[arg-type]
-    return memoryview(block.values).nbytes if isinstance(block, FixedWidth) else 0  # type: ignore[arg-type]
 
 
 # -- contents of chunks -------------------------------------------------------------------

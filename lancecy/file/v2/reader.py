@@ -240,7 +240,7 @@ class V2Reader:
         return named(self._prepare_all(fields), self.source.path)
 
     def _prepare_all(self, fields: Sequence[Field]) -> Read[None]:
-        yield from gather([self._prepare(field) for field in fields if not self.knows(field)])
+        yield from gather([self._prepare(field) for field in fields])
 
     def _prepare(self, field: Field) -> Read[Prepared]:
         found = self._prepared.get(field)
