@@ -3,7 +3,8 @@
 A JSON column becomes text when a scan returns it. The JSON functions work on the stored form, so a column that they read
 is read as large binary instead; where an expression or an output needs its text too, that is made afterwards.
 
-A text column may be returned as a dictionary, which pages that store one give without expanding it.
+A text column may be returned as a dictionary, which pages that store one give without expanding it. One that a filter
+only compares with constants is read in this form if the file stores it: each text is compared once.
 
 Of a column that a filter tests for nulls and nothing else, a scan reads only the levels or bitmaps, as null stubs
 (``encodings.blocks.null_only``). The filter then runs over the stubs without the calls that prepare values for
@@ -21,12 +22,13 @@ import pyarrow as pa
 from lancecy.encodings.arrow.columns import ArrowArray
 from lancecy.encodings.arrow.to_arrow import json_column
 from lancecy.expr import Bound, Expr
-from lancecy.expr.nodes import Call, Column
+from lancecy.expr.nodes import Call, Column, Literal
 from lancecy.schema import Field, Schema
 
 __all__ = [
     "NullTests",
     "as_output",
+    "compared_texts",
     "json_paths",
     "null_tests",
     "read_as_stored",
@@ -37,6 +39,9 @@ __all__ = [
 
 
 Path = tuple[str, ...]
+
+_COMPARING = frozenset(("=", "!=", "<", "<=", ">", ">=", "in", "like", "ilike"))
+"""Calls whose answer for a value is looked up by its code."""
 
 _ANY_FORM = frozenset(("is_null", "storage", "stored"))
 """Calls that take a JSON column as text or in its stored form."""
@@ -57,7 +62,8 @@ def stored_paths(exprs: Iterable[Expr], outputs: Iterable[Path] = ()) -> frozens
     frozenset of tuple of str
         Columns that a JSON function reads, unless something needs their text within a struct, or as pyarrow has it.
     """
-    uses = [use for expr in exprs for use in _uses(expr)]
+    calls = [call for expr in exprs for call in _calls(expr)]
+    uses = [(column.path, "" if call is None else call.op) for call, column in calls]
     found = {path for path, op in uses if op == "stored"}
     if not found:
         return frozenset()
@@ -68,18 +74,6 @@ def stored_paths(exprs: Iterable[Expr], outputs: Iterable[Path] = ()) -> frozens
         for path in found
         if path not in other and not any(path[: len(top)] == top for top in (*above, *other))
     )
-
-
-def _uses(expr: Expr) -> Iterator[tuple[Path, str]]:
-    """Yield every column of the tree, and the call that it is an argument of."""
-    if isinstance(expr, Column):
-        yield expr.path, ""
-    elif isinstance(expr, Call):
-        for arg in expr.args:
-            if isinstance(arg, Column):
-                yield arg.path, expr.op
-            else:
-                yield from _uses(arg)
 
 
 def json_paths(fields: Iterable[Field]) -> frozenset[Path]:
@@ -126,6 +120,33 @@ def _stored(field: Field, paths: frozenset[Path], above: Path) -> Field:
 def texts_of(schema: Schema) -> tuple[Field, ...]:
     """The top-level columns that can be read in codes."""
     return tuple(f for f in schema.fields if _is_text(f))
+
+
+def compared_texts(bound: Bound, fields: Iterable[Field]) -> dict[Field, Field]:
+    """The text columns that a filter only compares with constants, and the same in codes.
+
+    Parameters
+    ----------
+    bound : Bound
+        The filter.
+    fields : iterable of Field
+        Columns that are read for the filter alone.
+    """
+    texts = {f.name: f for f in fields if _is_text(f)}
+    for call, arg in _calls(bound.expr):
+        is_compared = call is not None and call.op in _COMPARING and call.args[0] is arg
+        if call is None or not is_compared or not all(isinstance(other, Literal) for other in call.args[1:]):
+            texts.pop(arg.path[0], None)
+    return {f: replace(f, in_codes=True) for f in texts.values()}
+
+
+def _calls(expr: Expr, above: Call | None = None) -> Iterator[tuple[Call | None, Column]]:
+    """Yield every column of the tree with the call that it is an argument of."""
+    if isinstance(expr, Column):
+        yield above, expr
+    elif isinstance(expr, Call):
+        for arg in expr.args:
+            yield from _calls(arg, expr)
 
 
 def read_in_codes(schema: Schema, names: Sequence[str]) -> frozenset[str]:

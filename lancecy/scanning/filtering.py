@@ -39,6 +39,7 @@ from lancecy.scanning.units import (
     passed_together,
 )
 from lancecy.scanning.virtual import virtual_values
+from lancecy.schema import Field
 
 __all__ = [
     "all_passing",
@@ -52,6 +53,8 @@ __all__ = [
 ]
 
 SMALL_ROWS = 8192
+_MIN_CODED = 16384
+"""Fewest rows of a unit whose texts are compared by their codes."""
 _FEW_UNITS = 256
 
 U = TypeVar("U")
@@ -160,7 +163,9 @@ def passing(context: ScanContext, unit: CandidateUnit) -> FilteredUnit:
     if projection.filter is None or len(rows) == 0:
         return FilteredUnit(files, rows, rows)
     tests = _null_tests(files, projection, projection.filter)
-    columns = read_columns(files, projection.filter_fields, rows, context.session, tests.tested)
+    coded = _coded(unit)
+    wanted = [coded.get(f, f) for f in projection.filter_fields]
+    columns = read_columns(files, wanted, rows, context.session, tests.tested)
     seen = {f.name: c for f, c in zip(projection.filter_fields, columns, strict=True)}
     seen.update(virtual_columns(context, files, rows, projection.filter_virtual))
     read = zip(projection.filter_fields, columns, strict=True)
@@ -193,7 +198,7 @@ def _small_groups(units: Sequence[CandidateUnit], most: int | None) -> Iterator[
     for c in units:
         # Every fragment has its own dictionary: merging them may cost more than it saves.
         is_full = most is not None and (rows + len(c.rows) > most or _has_dictionary(c.projection))
-        if group and (is_full or c.projection is not group[0].projection):
+        if group and (is_full or _coded(c) or _coded(group[0]) or c.projection is not group[0].projection):
             yield group
             group, rows = [], 0
         group.append(c)
@@ -205,6 +210,12 @@ def _small_groups(units: Sequence[CandidateUnit], most: int | None) -> Iterator[
 def _has_dictionary(projection: Projection) -> bool:
     nodes = (node for f in projection.filter_fields for node in f.walk())
     return any(node.logical_type.startswith("dict:") for node in nodes)
+
+
+def _coded(unit: CandidateUnit) -> dict[Field, Field]:
+    """Text columns of the filter that are read in codes, and the same in codes: where that saves more than a step costs."""
+    texts = unit.projection.compared_texts if len(unit.rows) >= _MIN_CODED else {}
+    return {f: coded for f, coded in texts.items() if unit.files.stores_dictionary(f)}
 
 
 def _passing_group(context: ScanContext, group: Sequence[CandidateUnit]) -> list[FilteredUnit]:

@@ -20,7 +20,7 @@ from lancecy.encodings.arrow.columns import ArrowArray, bare_type, storage_of
 from lancecy.expr import Bound, Expr, bind, conjuncts
 from lancecy.expr.nodes import Call
 from lancecy.expr.nodes import Column as ColumnExpr
-from lancecy.scanning.column_forms import read_as_stored, read_in_codes, stored_paths
+from lancecy.scanning.column_forms import compared_texts, read_as_stored, read_in_codes, stored_paths
 from lancecy.scanning.request import ROW_OFFSET, VIRTUAL_COLUMNS, ScanRequest
 from lancecy.scanning.virtual import is_selectable
 from lancecy.schema import Field, Schema
@@ -112,6 +112,13 @@ class Projection:
     def conditions(self) -> tuple[Expr, ...]:
         """All conditions of the filter: a row is selected if all of them are true."""
         return (*self.where, *(() if self.filter is None else conjuncts(self.filter.expr)))
+
+    @cached_property
+    def compared_texts(self) -> dict[Field, Field]:
+        """Text columns that only the filter reads, to compare them with constants, and the same in codes."""
+        names = {f.name for f in self.fields}
+        alone = (f for f in self.filter_fields if f.name not in names)
+        return {} if self.filter is None else compared_texts(self.filter, alone)
 
     def less(self, proved: frozenset[Expr]) -> Projection:
         """The same projection, with ``filter`` reduced to the conditions that are not proved.

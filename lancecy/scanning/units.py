@@ -173,11 +173,20 @@ def _positions(mask: pa.BooleanArray) -> NDArray[np.int64]:
     packed = np.frombuffer(mask.buffers()[1] or b"", np.uint8, (len(mask) + 7) // 8)
     if len(mask) <= _FEW_ROWS:
         return np.flatnonzero(np.unpackbits(packed, count=len(mask), bitorder="little").view(np.bool_))
-    filled = np.flatnonzero(packed)
+    filled = _filled_bytes(packed)
     bits = np.flatnonzero(np.unpackbits(packed[filled], bitorder="little").view(np.bool_))
     found = filled[bits >> 3] * 8 + (bits & 7)
     # Bits behind the last row mean nothing.
     return found[: np.searchsorted(found, len(mask))]
+
+
+def _filled_bytes(packed: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Positions of the bytes that are not zero: words of zeros are skipped."""
+    whole = packed.size & ~7
+    words = np.flatnonzero(packed[:whole].view(np.uint64))
+    places = (words[:, None] * 8 + np.arange(8)).ravel()
+    found = places[packed[places] != 0]
+    return np.concatenate((found, whole + np.flatnonzero(packed[whole:])))
 
 
 U = TypeVar("U")

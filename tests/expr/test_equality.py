@@ -1,4 +1,4 @@
-"""Text compared with a constant, against Arrow's own comparison."""
+"""Columns compared with a constant, against Arrow's own comparison."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from lancecy.expr import bind, evaluate, parse
-from lancecy.expr.evaluation.evaluate import equal, not_equal
+from lancecy.expr.evaluation.constants import COMPARISONS, looked_up
 from tests.helpers.folded import folded
 
 WORDS = [
@@ -23,6 +23,7 @@ WORDS = [
     "a lake in the mountainz",
     "Zürich",
 ]
+equal, not_equal = COMPARISONS["="], COMPARISONS["!="]
 TYPES = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
 
 
@@ -62,6 +63,71 @@ def test_rows_of_nothing_but_nulls_or_empty_text() -> None:
 def test_what_is_no_constant_of_the_type_is_left_to_arrow(other: Any) -> None:
     values = pa.array(["a", None, "b"] * 1000)
     assert equal(values, other).equals(pc.equal(values, other))
+
+
+ARROW = {
+    "=": pc.equal,
+    "!=": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+NUMBERS = [
+    *(pa.int8(), pa.uint8(), pa.int32(), pa.int64(), pa.uint64(), pa.float32(), pa.float64()),
+    *(
+        pa.date32(),
+        pa.date64(),
+        pa.time32("s"),
+        pa.time64("ns"),
+        pa.timestamp("us", "UTC"),
+        pa.duration("ms"),
+    ),
+]
+
+
+def numbers(kind: pa.DataType, seed: int = 1, rows: int = 5000) -> pa.Array:
+    """Few different values, every tenth null and stored as anything."""
+    random = np.random.default_rng(seed)
+    width = kind.bit_width // 8
+    stored = random.integers(0, 3, rows).astype(f"i{width}")
+    if pa.types.is_date64(kind):
+        stored *= 86_400_000
+    if pa.types.is_floating(kind):
+        stored = np.array([0.0, -0.0, 1.5, np.nan, np.inf, -np.inf], f"f{width}")[random.integers(0, 6, rows)]
+    valid = random.random(rows) >= 0.1
+    stored[~valid] = random.integers(0, 99, int((~valid).sum()))
+    buffers = [pa.py_buffer(np.packbits(valid, bitorder="little")), pa.py_buffer(stored)]
+    return pa.Array.from_buffers(kind, rows, buffers)
+
+
+@folded("kind", NUMBERS, ids=str)
+def test_comparisons_of_numbers_are_those_of_arrow(kind: pa.DataType) -> None:
+    values = numbers(kind)
+    several = pa.chunked_array([values, values.slice(13, 2000), values.slice(0, 0), values.slice(4000)])
+    for data in (values, values.drop_null(), values.slice(9), several, values.slice(0, 10)):
+        for scalar in values.drop_null().unique():
+            for op, arrows in ARROW.items():
+                found = COMPARISONS[op](data, scalar)
+                assert found.equals(arrows(data, scalar)), (op, scalar)
+                found.validate(full=True)
+
+
+@folded("kind", [pa.int8(), pa.uint8(), pa.int16(), pa.int32(), pa.uint32(), pa.int64()], ids=str)
+def test_answers_are_looked_up_as_arrow_takes_them(kind: pa.DataType) -> None:
+    random = np.random.default_rng(4)
+    stored = random.integers(0, 9, 4000).astype(kind.to_pandas_dtype())
+    valid = random.random(4000) < 0.9
+    hidden = np.where(valid, stored, np.iinfo(stored.dtype).max)  # codes of nulls may be anything
+    bits = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    codes = pa.Array.from_buffers(kind, 4000, [bits, pa.py_buffer(hidden)])
+    plain = pa.array(stored, kind)
+    for answers in ([False] * 9, [True] * 9, [n == 4 for n in range(9)], [n % 2 == 0 for n in range(9)]):
+        for chosen in (codes, plain, codes.slice(7), plain.slice(13, 2000), codes.slice(0, 20)):
+            found = looked_up(pa.array(answers), chosen)
+            found.validate(full=True)
+            assert found.equals(pa.array(answers).take(pa.array(chosen.to_pylist(), kind)))
+    assert looked_up(pa.array([None, True]), plain.slice(0, 0)).to_pylist() == []
 
 
 def test_filters_use_it() -> None:

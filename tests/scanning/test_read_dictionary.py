@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
+from lancecy.encodings.codecs import dictionaries
 from lancecy.errors import ColumnNotFoundError
 
 _TEXTS = ["s", "unique", "same", "large", "nothing"]
@@ -95,8 +96,6 @@ def test_what_is_no_text_is_refused(ds: lancecy.Dataset) -> None:
 
 
 def test_pages_with_a_dictionary_are_not_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lancecy.encodings.codecs import dictionaries
-
     ds = lancecy.write_dataset({"s": ["red", "green", None, "blue"] * 5000}, tmp_path / "t.lance")
 
     def refuse(*_: object) -> None:
@@ -104,3 +103,35 @@ def test_pages_with_a_dictionary_are_not_expanded(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(dictionaries, "taken", refuse)
     assert ds.to_table(read_dictionary=["s"])["s"].to_pylist()[:4] == ["red", "green", None, "blue"]
+
+
+FILTERS = [
+    "s = 'kind 3'",
+    "s != 'kind 3'",
+    "s IN ('kind 1', 'kind 2', 'no kind')",
+    "s NOT IN ('kind 1')",
+    "s >= 'kind 30' AND large < 'kind 35'",
+    "s LIKE '%9' OR same = 'other'",
+    "NOT (large LIKE 'kind 1_') AND id % 2 = 0",
+    "s IS NULL OR s = 'kind 4'",
+    "s = large AND s = 'kind 5'",
+    "upper(s) = 'KIND 6'",
+    "nothing = 'x' OR s = 'kind 6'",
+]
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_texts_that_only_a_filter_reads_are_compared_in_codes(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = pa.concat_tables([_rows()] * 5)
+    ds = lancecy.write_dataset(rows, tmp_path / "t", data_storage_version=version)
+    for text in FILTERS:
+        # Rows with a text of the filter among the columns are read as texts.
+        by_texts = ds.to_table(filter=text)["id"].to_pylist()
+        for _ in range(2):
+            assert ds.to_table(["id"], filter=text)["id"].to_pylist() == by_texts, text
+        assert ds.count_rows(text) == len(by_texts)
+    if version != "2.0":
+        monkeypatch.delattr(dictionaries, "taken")  # which expands texts
+        assert ds.count_rows("s = 'kind 3'") == ds.count_rows("large = 'kind 3'") > 0

@@ -2,6 +2,7 @@
 
 ===============  ========================================================================
 ``evaluate``     a bound tree over a table
+``constants``    columns compared with constants
 ``functions``    the functions a filter may call, with their parameters and kernels
 ``growth``       functions whose text may grow, and the bound on it
 ``instants``     calendar and clock

@@ -16,13 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancecy import kernels
-from lancecy.encodings.arrow.columns import validity_of
 from lancecy.errors import ExpressionError, FormatError
 from lancecy.expr.bound import Bound
 from lancecy.expr.describe import describe
 from lancecy.expr.evaluation import growth, json_functions
 from lancecy.expr.evaluation.casts import cast_values
+from lancecy.expr.evaluation.constants import COMPARISONS, looked_up
 from lancecy.expr.evaluation.exact import compare, share_type
 from lancecy.expr.evaluation.functions import FUNCTIONS
 from lancecy.expr.evaluation.patterns import match_like
@@ -32,7 +31,7 @@ from lancecy.expr.literals import array_of, scalar_of
 from lancecy.expr.nodes import Call, Column, Expr, Literal, walk
 from lancecy.limits import COMPUTED_BYTES
 
-__all__ = ["can_fail", "compute", "equal", "evaluate", "mask", "not_equal"]
+__all__ = ["can_fail", "compute", "evaluate", "mask"]
 
 
 Data: TypeAlias = Any
@@ -143,58 +142,6 @@ _FAILING = frozenset(
 # Logic
 
 
-# Arrow makes a call per value; for columns that are large enough to matter, a kernel compares the first bytes of all
-# values instead.
-_OFFSETS = {
-    pa.string(): np.int32,
-    pa.binary(): np.int32,
-    pa.large_string(): np.int64,
-    pa.large_binary(): np.int64,
-}
-# With fewer values Arrow is done before a kernel is called.
-_MIN_ROWS = 1024
-
-
-def equal(values: Data, other: Data) -> Data:
-    """``pyarrow.compute.equal``, faster for large columns.
-
-    Examples
-    --------
-    >>> equal(pa.array(["a", None, "b"]), pa.scalar("a")).to_pylist()
-    [True, None, False]
-    """
-    if not isinstance(other, pa.Scalar) or not other.is_valid or values.type != other.type:
-        return pc.equal(values, other)
-    if isinstance(values, pa.Scalar) or values.type not in _OFFSETS or len(values) < _MIN_ROWS:
-        return pc.equal(values, other)
-    wanted = other.as_buffer().to_pybytes()
-    if isinstance(values, pa.ChunkedArray):
-        return pa.chunked_array([_matches(chunk, wanted) for chunk in values.chunks], pa.bool_())
-    return _matches(values, wanted)
-
-
-def not_equal(values: Data, other: Data) -> Data:
-    """``pyarrow.compute.not_equal``, faster for large columns.
-
-    Examples
-    --------
-    >>> not_equal(pa.array(["a", None, "b"]), pa.scalar("a")).to_pylist()
-    [False, None, True]
-    """
-    return pc.invert(equal(values, other))
-
-
-def _matches(values: pa.Array, wanted: bytes) -> pa.BooleanArray:
-    _, offsets, text = values.buffers()
-    bits = np.empty((len(values) + 7) >> 3, np.uint8)
-    if len(values):
-        places = np.frombuffer(offsets, _OFFSETS[values.type])[values.offset :][: len(values) + 1]
-        held = np.empty(0, np.uint8) if text is None else np.frombuffer(text, np.uint8)
-        kernels.match_bytes(places, held, wanted, bits)
-    buffers = [validity_of(values), pa.py_buffer(bits)]
-    return pa.Array.from_buffers(pa.bool_(), len(values), buffers, values.null_count)
-
-
 def _and(call: Call, table: Any) -> Data:
     return _logic(call, table, pc.and_kleene, decided=False)
 
@@ -290,11 +237,10 @@ def _compare(op: str, kernel: Callable[..., Any]) -> Callable[[Call, Any], Data]
 
 def _per_value(tested: Expr, table: Any, run: Callable[[Data], Data]) -> Data:
     """Apply ``run`` to the operand; for dictionary columns, to the distinct values, and look up the answers."""
-    if not (isinstance(tested, Call) and tested.op == "decode"):
-        return run(compute(tested, table))
-    coded = compute(tested.args[0], table)
+    decoded = isinstance(tested, Call) and tested.op == "decode"
+    coded = compute(tested.args[0] if isinstance(tested, Call) and decoded else tested, table)
     if not pa.types.is_dictionary(coded.type):
-        return run(pc.cast(coded, tested.type))
+        return run(pc.cast(coded, tested.type) if decoded else coded)
     if not isinstance(coded, pa.ChunkedArray):
         return _per_code(coded, tested.type, run)
     if coded.num_chunks == 0:
@@ -306,7 +252,7 @@ def _per_code(coded: pa.DictionaryArray, kind: Any, run: Callable[[Data], Data])
     if len(coded.dictionary) > len(coded):
         return run(_decode(coded, kind))
     values = coded.dictionary
-    return run(values if values.type == kind else pc.cast(values, kind)).take(coded.indices)
+    return looked_up(run(values if values.type == kind else pc.cast(values, kind)), coded.indices)
 
 
 def _decode(coded: pa.DictionaryArray, kind: Any) -> pa.Array:
@@ -420,12 +366,7 @@ _KERNELS: dict[str, Callable[..., Any]] = {
 _LAZY: dict[str, Callable[[Call, Any], Any]] = {
     "and": _and,
     "or": _or,
-    "=": _compare("=", equal),
-    "!=": _compare("!=", not_equal),
-    "<": _compare("<", pc.less),
-    "<=": _compare("<=", pc.less_equal),
-    ">": _compare(">", pc.greater),
-    ">=": _compare(">=", pc.greater_equal),
+    **{op: _compare(op, kernel) for op, kernel in COMPARISONS.items()},
     "in": _in,
     "like": _like(False),
     "ilike": _like(True),
