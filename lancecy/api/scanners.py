@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -198,10 +197,10 @@ class Scanner:
         request = self._request
         if request.fragments is not None or request.limit is None:
             return None
-        first = [fragment.id for fragment in islice(self._context.leading(), _MANY_FRAGMENTS)]
-        if len(first) < _MANY_FRAGMENTS:
+        ids = self._context.table.ids
+        if ids.size < _MANY_FRAGMENTS:
             return None
-        found = self._table_of(replace(request, fragments=tuple(first[:_EARLY_FRAGMENTS])))
+        found = self._table_of(replace(request, fragments=tuple(ids[:_EARLY_FRAGMENTS].tolist())))
         return found if found.num_rows >= request.limit else None
 
     def _table_of(self, request: ScanRequest) -> pa.Table:

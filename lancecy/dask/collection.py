@@ -153,9 +153,10 @@ def scan(
     labels: Labels = "rowid" if index == "rowid" else "number"
     if index is None and request.filter is not None:
         labels = "rank"
-    unknown = mixed or index is None or not plan.tasks
+    unknown = mixed or index is None or not len(plan.table)
     divisions = None if unknown else _divisions(source.context, plan, labels)
-    return _collection(source, plan, labels, Parts.of(plan.tasks, local=index is None, divisions=divisions))
+    parts = Parts(plan.table[plan.order], plan.edges, divisions)
+    return _collection(source, plan, labels, parts.local() if index is None else parts)
 
 
 def _collection(source: Dataset, plan: ScanPlan, labels: Labels, parts: Parts) -> dd.DataFrame:
@@ -171,10 +172,10 @@ def _collection(source: Dataset, plan: ScanPlan, labels: Labels, parts: Parts) -
     frame: dd.DataFrame
     # Text is already Arrow-backed; Dask's conversion would add a step to every partition.
     with dask.config.set({"dataframe.convert-string": False}):
-        if not plan.tasks:  # the optimiser's source needs at least one partition
+        if not len(plan.table):  # the optimiser's source needs at least one partition
             frame = dd.from_pandas(meta, npartitions=1)
             return frame
-        reader = Reader(plan.tasks[0].spec, labels)
+        reader = Reader(plan.spec, labels)
         optimizer = _optimizer()
         if optimizer is not None:
             weights = _weights(source.context, plan)
@@ -212,7 +213,7 @@ def _optimizer() -> ModuleType | None:
 def _weights(context: ScanContext, plan: ScanPlan) -> dict[str, float]:
     """Bytes of one row of each column: from the first fragment, or from the last for columns added later."""
     fields = {f.name: f for f in (*plan.projection.fields, *plan.projection.filter_fields)}
-    ends = [context.metadata(number) for number in {plan.units[0].fragment, plan.units[-1].fragment}]
+    ends = [context.metadata(number) for number in {*plan.table[[0, -1], 0].tolist()}]
     return {n: max(context.bytes_per_row(f, [wanted]) for f in ends) for n, wanted in fields.items()}
 
 
@@ -231,24 +232,23 @@ def _pushable(source: Dataset, request: ScanRequest) -> frozenset[str]:
 
 def _divisions(context: ScanContext, plan: ScanPlan, labels: Labels) -> tuple[int, ...] | None:
     """First label of every partition and the last label; None unless labels ascend from row to row."""
+    units, firsts = plan.table, plan.table[plan.order[plan.edges[:-1]]]
     if labels == "number":
-        last = plan.units[-1]
-        return (*(task.units[0].position for task in plan.tasks), last.position + last.rows - 1)
+        return (*firsts[:, 4].tolist(), int(units[-1, 4] + units[-1, 3] - 1))
     if labels == "rank":
         return None
-    fragments = [context.metadata(f) for f in dict.fromkeys(unit.fragment for unit in plan.units)]
+    numbers = np.unique(units[:, 0])
     if not context.snapshot.manifest.has_stable_row_ids:
-        if any(fragment.id != fragment.stored_id for fragment in fragments):
+        if int(numbers[-1]) >> 32:
             return None  # two fragments share their addresses
-        firsts = [(task.units[0].fragment << 32) + task.units[0].start for task in plan.tasks]
-        last = plan.units[-1]
-        return (*firsts, (last.fragment << 32) + last.stop - 1)
+        addresses = (firsts[:, 0] << 32) + firsts[:, 1]
+        return (*addresses.tolist(), (int(units[-1, 0]) << 32) + int(units[-1, 2]) - 1)
+    fragments = [context.metadata(number) for number in numbers.tolist()]
     ids = {fragment.id: context.snapshot.row_ids(fragment) for fragment in fragments}
     known = [sequence for sequence in ids.values() if sequence is not None and len(sequence)]
     if len(known) < len(ids) or not row_ids_ascend(known):
         return None
-    ends = [(t.units[0].fragment, t.units[0].start) for t in plan.tasks]
-    ends.append((plan.units[-1].fragment, plan.units[-1].stop - 1))
+    ends = [*firsts[:, :2].tolist(), [int(units[-1, 0]), int(units[-1, 2]) - 1]]
     return tuple(_row_id(ids[fragment], offset) for fragment, offset in ends)
 
 

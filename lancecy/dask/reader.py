@@ -28,7 +28,7 @@ from lancecy.errors import FormatError
 from lancecy.expr import Expr, describe
 from lancecy.expr.nodes import Column, chain, walk
 from lancecy.scanning.run_task import read_rows
-from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
+from lancecy.scanning.task import ScanSpec, ScanUnit
 from lancecy.scanning.units import Picked
 
 if TYPE_CHECKING:
@@ -85,28 +85,6 @@ class Parts(Sequence[Part]):
         self.edges = edges
         self.divisions = divisions
 
-    @classmethod
-    def of(
-        cls, tasks: Sequence[ScanTask], *, local: bool = False, divisions: tuple[Any, ...] | None = None
-    ) -> Parts:
-        """One partition per task.
-
-        Parameters
-        ----------
-        tasks : sequence of ScanTask
-        local : bool
-            Count positions from the start of the partition instead of the start of the table.
-        divisions : tuple or None
-        """
-        flat = [(u.fragment, u.start, u.stop, u.rows, u.position) for task in tasks for u in task.units]
-        units = np.array(flat, np.int64).reshape(-1, _NUMBERS)
-        counts = np.array([len(task.units) for task in tasks], np.int64)
-        edges = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        if local and len(tasks):
-            before = np.cumsum(units[:, ROWS]) - units[:, ROWS]
-            units[:, _POSITION] = before - np.repeat(before[edges[:-1]], counts)
-        return cls(units, edges, divisions)
-
     def __len__(self) -> int:
         return len(self.edges) - 1
 
@@ -130,6 +108,13 @@ class Parts(Sequence[Part]):
         """Live rows of each partition, before filtering."""
         ends = np.concatenate([[0], np.cumsum(self.units[:, ROWS])])[self.edges]
         return tuple(np.diff(ends).tolist())
+
+    def local(self) -> Parts:
+        """The same partitions, each with positions that count from its own start; without divisions."""
+        units = self.units.copy()
+        before = np.cumsum(units[:, ROWS]) - units[:, ROWS]
+        units[:, _POSITION] = before - np.repeat(before[self.edges[:-1]], np.diff(self.edges))
+        return Parts(units, self.edges)
 
     def chosen(self, indices: Iterable[int]) -> Parts:
         """Only these partitions, in this order, without divisions."""

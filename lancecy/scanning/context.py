@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import zip_longest
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lancecy.encodings.model.chunks import places_of, starts_of
 from lancecy.errors import NotFoundError
 from lancecy.file.tail import TAIL_BYTES
 from lancecy.file.v0.reader import DictionaryFile
@@ -27,6 +28,7 @@ from lancecy.scanning.sources import SOURCES, CandidateSource
 from lancecy.scanning.task import ScanSpec, ScanUnit
 from lancecy.schema import Field
 from lancecy.session import Session, default
+from lancecy.table.fragment_table import FragmentTable
 from lancecy.table.manifest import Fragment
 from lancecy.table.rows.id_index import RowIndex
 from lancecy.table.snapshot import Snapshot, load_snapshot
@@ -36,6 +38,8 @@ __all__ = ["ScanContext", "context_for"]
 # Assumed size of a text or binary value whose real size is unknown; only used to plan.
 _GUESSED_VALUE_BYTES = 32
 _MAX_PROJECTIONS = 64
+Int64 = NDArray[np.int64]
+
 MOST_TOGETHER = 64
 """Most fragments whose files are requested at once by one thread."""
 
@@ -68,46 +72,59 @@ class ScanContext:
         self._indexing = threading.Lock()
         source = snapshot.dictionary_source()
         self._dictionaries = DictionaryFile(source.store, source.path, source.size, source.identity)
-        self._leading: dict[int, Fragment] = {}
+        self._metadata: dict[int, Fragment] = {}
 
     @property
     def fragments(self) -> tuple[Fragment, ...]:
         """Fragments of the snapshot, by ascending id."""
         return self.snapshot.manifest.fragments
 
+    @property
+    def table(self) -> FragmentTable:
+        """The fragments as columns."""
+        return self.snapshot.manifest.fragment_table
+
     def metadata(self, fragment_id: int) -> Fragment:
-        """Manifest entry of one fragment.
+        """Manifest entry of one fragment; the others need not be made.
 
         Raises
         ------
         NotFoundError
         """
-        found = self._leading.get(fragment_id) or self._by_id.get(fragment_id)
+        found = self._metadata.get(fragment_id)
         if found is None:
-            known = [str(f.id) for f in self.fragments[:10]]
+            found = self.snapshot.manifest.fragment(self._place(fragment_id))
+            self._metadata[fragment_id] = found
+        return found
+
+    def _place(self, fragment_id: int) -> int:
+        """Index of a fragment in the table."""
+        index = self.table.find(fragment_id)
+        if index is None:
             raise NotFoundError(
                 f"version {self.snapshot.version} has no fragment {fragment_id}",
                 kind="fragment",
                 name=str(fragment_id),
-                known=known,
+                known=[str(number) for number in self.table.ids[:10].tolist()],
             )
-        return found
+        return index
 
-    @cached_property
-    def _by_id(self) -> dict[int, Fragment]:
-        return {fragment.id: fragment for fragment in self.fragments}
+    def indices(self, ids: Sequence[int] | None) -> Int64:
+        """(n,) int64: indices in the table of the fragments with these ids, in table order, or of all.
+
+        Raises
+        ------
+        NotFoundError
+        """
+        if ids is None:
+            return np.arange(self.table.ids.size)
+        return np.array([self._place(number) for number in sorted(set(ids))], np.int64)
 
     def selected(self, ids: Sequence[int] | None) -> list[Fragment]:
         """The fragments with these ids in table order, or all of them."""
         if ids is None:
             return list(self.fragments)
         return [self.metadata(i) for i in sorted(set(ids))]
-
-    def leading(self) -> Iterator[Fragment]:
-        """The fragments in table order. Where only the first are taken, the others are never made."""
-        for fragment in self.snapshot.manifest.each_fragment():
-            self._leading[fragment.id] = fragment
-            yield fragment
 
     def files(self, fragment_id: int) -> FragmentFiles:
         """The opened files of a fragment; opening them costs IO the first time."""
@@ -182,10 +199,12 @@ class ScanContext:
 
     def interleaved(self, fragment_ids: Sequence[int]) -> list[int]:
         """Indices of the fragments, ordered so that consecutive ones lie in different bases."""
-        queues: dict[int | None, list[int]] = defaultdict(list)
-        for index, fragment_id in enumerate(fragment_ids):
-            files = self.metadata(fragment_id).files
-            queues[files[0].base_id if files else None].append(index)
+        if not (self.table.bases[1:] != self.table.bases[:-1]).any():
+            return list(range(len(fragment_ids)))
+        queues: dict[int, list[int]] = defaultdict(list)
+        numbers = np.searchsorted(self.table.ids, np.array(fragment_ids, np.int64))
+        for index, base in enumerate(self.table.first_bases(numbers).tolist()):
+            queues[base].append(index)
         return [index for turn in zip_longest(*queues.values()) for index in turn if index is not None]
 
     def spread(self, step: Callable[[T], U], items: Sequence[T], fragment_of: Callable[[T], int]) -> list[U]:
@@ -215,10 +234,9 @@ class ScanContext:
     def dictionary_texts(self) -> tuple[str, ...]:
         """Names of the top-level text columns whose pages store dictionaries, by the files of the first fragment."""
         texts = texts_of(self.snapshot.schema)
-        first = next(self.leading(), None)
-        if first is None or not texts:
+        if not self.table.ids.size or not texts:
             return ()
-        files = self.files(first.id)
+        files = self.files(int(self.table.ids[0]))
         files.prepare(texts, self.session)
         return tuple(f.name for f in texts if files.stores_dictionary(f))
 
@@ -284,18 +302,22 @@ class ScanContext:
     @cached_property
     def _row_starts(self) -> NDArray[np.int64]:
         # Every take asks for this, and there may be many fragments.
-        known = [f.physical_rows if f.deletion_file is None else None for f in self.fragments]
-        counts = [self.live_rows(f) if n is None else n for f, n in zip(self.fragments, known, strict=True)]
-        starts = np.zeros(len(counts) + 1, np.int64)
-        np.cumsum(np.array(counts, np.int64), out=starts[1:])
+        starts = starts_of(self.live_counts(np.arange(self.table.ids.size)))
         starts.flags.writeable = False
         return starts
+
+    def live_counts(self, numbers: Int64) -> Int64:
+        """(n,) int64: rows of some fragments that are not deleted, by their indices in the table."""
+        counts = self.table.live[numbers]
+        if self.table.num_rows is None:
+            for place in np.flatnonzero(counts < 0).tolist():
+                counts[place] = self.live_rows(self.metadata(int(self.table.ids[numbers[place]])))
+        return counts
 
     @cached_property
     def _first_rows(self) -> dict[int, int]:
         """Fragment id -> number of its first live row."""
-        ids = [fragment.id for fragment in self.fragments]
-        return dict(zip(ids, self.row_starts()[:-1].tolist(), strict=True))
+        return dict(zip(self.table.ids.tolist(), self.row_starts()[:-1].tolist(), strict=True))
 
     def row_offsets(self, files: FragmentFiles, offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Numbers of live rows among those of the table.
@@ -324,27 +346,38 @@ class ScanContext:
             Open the files for their exact sizes. Otherwise estimate by the types, unless metadata is loaded already;
             for values of varying size, by the size of the files in the manifest.
         """
-        opened = self.files(fragment.id) if exact else self._opened.get(fragment.id)
-        if opened is not None and exact:
-            opened.prepare(fields, self.session)
-        if opened is not None and opened.knows(fields):
-            stored = opened.estimated_bytes(fields) / max(1, opened.num_rows)
-            if opened.version < (2, 0):
-                return stored
-            # Values grow when they are decoded: by an amount the types tell, or a guess.
-            fixed, varying = _type_bytes(tuple(fields))
-            return max(2 * stored if varying else stored, fixed + varying * _GUESSED_VALUE_BYTES)
-        total = 0.0
-        for file in fragment.files:
-            ids = frozenset(file.fields)
-            held = [f for f in (wanted.pruned(ids) for wanted in fields) if f is not None]
-            fixed, varying = _type_bytes(tuple(held))
-            guess = float(varying * _GUESSED_VALUE_BYTES)
-            if varying and file.size and fragment.physical_rows:
-                # The file size includes other columns: partitions rather come out too small.
-                guess = max(guess, file.size / fragment.physical_rows - fixed)
-            total += fixed + guess
-        return total
+        return float(self.row_bytes(np.array([self._place(fragment.id)]), fields, exact)[0])
+
+    def row_bytes(self, numbers: Int64, fields: Sequence[Field], exact: bool = False) -> NDArray[np.float64]:
+        """(n,) float64: :meth:`bytes_per_row` of some fragments, by their indices in the table."""
+        found = [-1.0] * numbers.size
+        if exact or self._opened:
+            for place, fragment_id in enumerate(self.table.ids[numbers].tolist()):
+                files = self.files(fragment_id) if exact else self._opened.get(fragment_id)
+                if files is not None and exact:
+                    files.prepare(fields, self.session)
+                if files is not None and files.knows(fields):
+                    found[place] = _stored_row_bytes(files, fields)
+        sizes = np.array(found, np.float64)
+        if -1.0 in found:
+            unknown = np.flatnonzero(sizes < 0)
+            sizes[unknown] = self._guessed_bytes(numbers[unknown], fields)
+        return sizes
+
+    def _guessed_bytes(self, numbers: Int64, fields: Sequence[Field]) -> NDArray[np.float64]:
+        """(n,) float64: bytes of a row by the types of the fields, and by the sizes of the files."""
+        table = self.table
+        counts = table.first_file[numbers + 1] - table.first_file[numbers]
+        files = places_of(table.first_file[numbers], counts)
+        kinds = np.array([_type_bytes(_pruned(fields, form.fields)) for form in table.forms], np.float64)
+        fixed, varying = kinds.reshape(-1, 2)[table.form_of[files]].T
+        sizes, rows = table.sizes[files], np.repeat(table.rows[numbers], counts)
+        guess = varying * _GUESSED_VALUE_BYTES
+        # The file size includes other columns: partitions rather come out too small.
+        by_size = np.maximum(guess, sizes / np.maximum(rows, 1) - fixed)
+        guess = np.where((varying > 0) & (sizes > 0) & (rows > 0), by_size, guess)
+        owners = np.repeat(np.arange(numbers.size), counts)
+        return np.bincount(owners, fixed + guess, numbers.size).astype(np.float64, copy=False)
 
     def page_edges(self, fragment_id: int, fields: Sequence[Field]) -> NDArray[np.int64] | None:
         """First rows of the pages of the largest of the fields, and the number of rows; costs no request.
@@ -353,6 +386,21 @@ class ScanContext:
         """
         opened = self._opened.get(fragment_id)
         return None if opened is None else opened.page_edges(fields)
+
+
+def _stored_row_bytes(files: FragmentFiles, fields: Sequence[Field]) -> float:
+    stored = files.estimated_bytes(fields) / max(1, files.num_rows)
+    if files.version < (2, 0):
+        return stored
+    # Values grow when they are decoded: by an amount the types tell, or a guess.
+    fixed, varying = _type_bytes(tuple(fields))
+    return max(2 * stored if varying else stored, fixed + varying * _GUESSED_VALUE_BYTES)
+
+
+def _pruned(fields: Sequence[Field], held: Sequence[int]) -> tuple[Field, ...]:
+    """What is left of the fields in a file that holds these field ids."""
+    ids = frozenset(held)
+    return tuple(f for f in (wanted.pruned(ids) for wanted in fields) if f is not None)
 
 
 @lru_cache(maxsize=256)

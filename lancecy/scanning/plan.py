@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from functools import cached_property
+from itertools import pairwise, starmap
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +37,11 @@ __all__ = [
     "unit_sizes",
 ]
 
+Int64 = NDArray[np.int64]
+
+_FRAGMENT, _ROWS = 0, 3
+"""Columns of the attributes of units: fragment, start, stop, rows, position."""
+
 # A unit never holds more than this, so that 32-bit string offsets suffice for it in ordinary tables.
 _MAX_UNIT_BYTES = 512 << 20
 _SMALLEST_UNIT = 4 << 20
@@ -54,24 +60,26 @@ _KEPT_PLANS = 64
 _FEW_UNITS = 256
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class _Whole:
-    """A unit that is not split yet.
+    """Units that are not split yet.
 
     Attributes
     ----------
-    fragment : Fragment
-    unit : ScanUnit
-    rows : int
-        About how many of its rows are read; the size of its tasks comes from them.
+    numbers : (n,) int64
+        Indices of their fragments in the table.
+    units : (n, 5) int64
+        As in :class:`ScanPlan`.
+    rows : (n,) int64
+        About how many of their rows are read; the sizes of tasks come from them.
     """
 
-    fragment: Fragment
-    unit: ScanUnit
-    rows: int
+    numbers: Int64
+    units: Int64
+    rows: Int64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ScanPlan:
     """The units and tasks of a scan.
 
@@ -80,21 +88,46 @@ class ScanPlan:
     schema : pyarrow.Schema
         Schema of the result.
     projection : Projection
-    units : tuple of ScanUnit
-        In table order.
-    tasks : tuple of ScanTask
-        Groups of consecutive units.
+    spec : ScanSpec
+        The part that all tasks share.
+    table : (num_units, 5) int64
+        Attributes of the units, in the order of the table.
+    sizes : (num_units,) float64, bytes
+        Estimates for the selected columns.
+    order : (num_units,) int64
+        The units in the order of the tasks.
+    edges : (num_tasks + 1,) int64
+        First place in ``order`` of each task, and the number of units.
     """
 
     schema: pa.Schema
     projection: Projection = field(repr=False)
-    units: tuple[ScanUnit, ...] = field(repr=False)
-    tasks: tuple[ScanTask, ...]
+    spec: ScanSpec = field(repr=False)
+    table: Int64 = field(repr=False)
+    sizes: NDArray[np.float64] = field(repr=False)
+    order: Int64 = field(repr=False)
+    edges: Int64 = field(repr=False)
+
+    @cached_property
+    def units(self) -> tuple[ScanUnit, ...]:
+        """The units, in the order of the table."""
+        return tuple(starmap(ScanUnit, self.table.tolist()))
+
+    @cached_property
+    def tasks(self) -> tuple[ScanTask, ...]:
+        """Groups of units."""
+        units, order, edges = self.units, self.order.tolist(), self.edges.tolist()
+        rows = np.add.reduceat(self.table[self.order, _ROWS], self.edges[:-1]).tolist() if order else []
+        nbytes = np.add.reduceat(self.sizes[self.order], self.edges[:-1]).tolist() if order else []
+        return tuple(
+            ScanTask(self.spec, tuple(units[index] for index in order[start:stop]), num_rows, int(size))
+            for start, stop, num_rows, size in zip(edges, edges[1:], rows, nbytes, strict=False)
+        )
 
     @property
     def num_rows(self) -> int:
         """Live rows of all units, before filtering."""
-        return sum(unit.rows for unit in self.units)
+        return int(self.table[:, _ROWS].sum())
 
 
 def plan(
@@ -130,29 +163,60 @@ def plan(
     """
     projection = context.projection(request)
     fields, made = _read_of_row(projection)
-    whole = list(_fragment_units(context, request, projection))
+    whole = _whole_units(context, request, projection)
     sizes = _sizes(context, whole, fields, exact, made)
     # What a filter leaves of mapped files is divided among threads once its size is known.
     late = projection.filter is not None and context.snapshot.is_mapped
     # Where reading costs requests, every split costs more of them than a thread gains.
     smallest = _SMALLEST_UNIT if context.snapshot.is_mapped else _SMALLEST_REMOTE_UNIT
-    target = _unit_bytes(sum(sizes), blocksize, 1 if late else min_units, smallest)
-    if not exact and sum(sizes) / target > _MAX_UNITS_UNSEEN:
+    target = _unit_bytes(float(sizes.sum()), blocksize, 1 if late else min_units, smallest)
+    if not exact and sizes.sum() / target > _MAX_UNITS_UNSEEN:
         # The manifest may claim any size; the bytes of the files bound the real one.
         sizes = _sizes(context, whole, fields, True, made)
-        target = _unit_bytes(sum(sizes), blocksize, 1 if late else min_units, smallest)
-    tested = _filter_sizes(context, whole, projection, exact) if late else [0.0] * len(whole)
-    least = _unit_bytes(sum(tested), blocksize, min_units, smallest)
-    units: list[ScanUnit] = []
-    unit_bytes: list[float] = []
-    for each, size, part in zip(whole, sizes, tested, strict=True):
-        unit = each.unit
-        count = max(1, math.ceil(size / target), math.ceil(part / least))
-        pieces = list(_split(context, each.fragment, unit, count, fields))
-        units.extend(pieces)
-        unit_bytes.extend(size * (piece.rows / unit.rows if unit.rows else 0) for piece in pieces)
-    tasks = list(_group(context, spec, units, unit_bytes, blocksize, interleave))
-    return ScanPlan(projection.schema, projection, tuple(units), tuple(tasks))
+        target = _unit_bytes(float(sizes.sum()), blocksize, 1 if late else min_units, smallest)
+    counts = np.ceil(sizes / target)
+    if late:
+        tested = _filter_sizes(context, whole, projection, exact)
+        least = _unit_bytes(float(tested.sum()), blocksize, min_units, smallest)
+        counts = np.maximum(counts, np.ceil(tested / least))
+    units, sizes = _split_units(context, whole.units, sizes, counts, fields)
+    order = np.arange(sizes.size)
+    if interleave:
+        order = np.array(context.interleaved(units[:, _FRAGMENT].tolist()), np.int64)
+    edges = _task_edges(sizes[order], blocksize)
+    return ScanPlan(projection.schema, projection, spec, units, sizes, order, edges)
+
+
+def _split_units(
+    context: ScanContext,
+    units: Int64,
+    sizes: NDArray[np.float64],
+    counts: NDArray[np.float64],
+    fields: Sequence[Field],
+) -> tuple[Int64, NDArray[np.float64]]:
+    """The units, each cut into about so many pieces, and the sizes of all pieces."""
+    large = np.flatnonzero(counts > 1).tolist()
+    if not large:
+        return units, sizes
+    parts, part_sizes, done = [], [], 0
+    for index in large:
+        unit = ScanUnit(*units[index].tolist())
+        pieces = np.array(list(_split(context, unit, int(counts[index]), fields)), np.int64).reshape(-1, 5)
+        parts += [units[done:index], pieces]
+        part_sizes += [sizes[done:index], sizes[index] * (pieces[:, _ROWS] / max(1, unit.rows))]
+        done = index + 1
+    return np.concatenate([*parts, units[done:]]), np.concatenate([*part_sizes, sizes[done:]])
+
+
+def _task_edges(sizes: NDArray[np.float64], blocksize: int | None) -> Int64:
+    """(num_tasks + 1,) int64: where tasks of about ``blocksize`` bytes begin, and the number of units."""
+    if blocksize is None:
+        return np.arange(sizes.size + 1)
+    ends, edges = sizes.cumsum(), [0]
+    while edges[-1] < sizes.size:
+        before = ends[edges[-1] - 1] if edges[-1] else 0.0
+        edges.append(max(edges[-1] + 1, int(np.searchsorted(ends, before + blocksize, side="right"))))
+    return np.array(edges, np.int64) if sizes.size else np.zeros(1, np.int64)
 
 
 def kept_plan(
@@ -174,7 +238,7 @@ def kept_plan(
         return kept
     found = plan(context, request, make_spec(request, False), blocksize, min_units)
     fields, _ = _read_of_row(found.projection)
-    if len(found.units) <= _FEW_UNITS and context.all_known({unit.fragment for unit in found.units}, fields):
+    if len(found.table) <= _FEW_UNITS and context.all_known({unit.fragment for unit in found.units}, fields):
         if len(context.plans) >= _KEPT_PLANS:
             context.plans.clear()
         context.plans[key] = context.sources, found
@@ -184,8 +248,14 @@ def kept_plan(
 def unit_sizes(context: ScanContext, projection: Projection, units: Sequence[ScanUnit]) -> list[float]:
     """Estimated bytes read of each unit, from metadata alone."""
     fields, made = _read_of_row(projection)
-    whole = [_Whole(context.metadata(unit.fragment), unit, unit.rows) for unit in units]
-    return _sizes(context, whole, fields, False, made)
+    table = np.array([(u.fragment, u.start, u.stop, u.rows, u.position) for u in units], np.int64).reshape(
+        -1, 5
+    )
+    numbers = np.searchsorted(context.table.ids, table[:, _FRAGMENT])
+    found: list[float] = _sizes(
+        context, _Whole(numbers, table, table[:, _ROWS]), fields, False, made
+    ).tolist()
+    return found
 
 
 def _read_of_row(projection: Projection) -> tuple[tuple[Field, ...], float]:
@@ -195,31 +265,27 @@ def _read_of_row(projection: Projection) -> tuple[tuple[Field, ...], float]:
 
 
 def _sizes(
-    context: ScanContext,
-    whole: Sequence[_Whole],
-    fields: Sequence[Field],
-    exact: bool,
-    made: float = 0.0,
-) -> list[float]:
+    context: ScanContext, whole: _Whole, fields: Sequence[Field], exact: bool, made: float = 0.0
+) -> NDArray[np.float64]:
     """Bytes of the rows of each unit that are read; ``made`` are the bytes per row of values that are in no file."""
     if exact and not context.snapshot.is_mapped:
-        context.several_files([each.fragment.id for each in whole], fields)
-    return [each.rows * (made + context.bytes_per_row(each.fragment, fields, exact)) for each in whole]
+        context.several_files(whole.units[:, _FRAGMENT].tolist(), fields)
+    return whole.rows * (made + context.row_bytes(whole.numbers, fields, exact))
 
 
 def _filter_sizes(
-    context: ScanContext, whole: Sequence[_Whole], projection: Projection, exact: bool
-) -> list[float]:
+    context: ScanContext, whole: _Whole, projection: Projection, exact: bool
+) -> NDArray[np.float64]:
     """Bytes of each unit that the filter has to decode: hardly any of columns tested for nulls only."""
     bound = projection.filter
     light = null_tests(bound, projection.filter_fields, projection.fields).tested if bound is not None else {}
+    if not light:
+        return _sizes(context, whole, projection.filter_fields, exact)
     heavy = [wanted for wanted in projection.filter_fields if wanted not in light]
-    sizes = []
-    for each in whole:
-        if any(file.is_legacy for file in each.fragment.files):
-            sizes += _sizes(context, [each], projection.filter_fields, exact)
-        else:
-            sizes += _sizes(context, [each], heavy, exact, float(len(light)))
+    sizes = _sizes(context, whole, heavy, exact, float(len(light)))
+    legacy = context.table.has_legacy(whole.numbers)
+    if legacy.any():
+        sizes[legacy] = _sizes(context, whole, projection.filter_fields, exact)[legacy]
     return sizes
 
 
@@ -233,36 +299,65 @@ def _unit_bytes(total: float, blocksize: int | None, min_units: int, smallest: i
     return max(target, total / _MAX_UNITS)
 
 
-def _fragment_units(context: ScanContext, request: ScanRequest, projection: Projection) -> Iterator[_Whole]:
+def _whole_units(context: ScanContext, request: ScanRequest, projection: Projection) -> _Whole:
     """One unit per fragment, cut by limit and offset if every live row is returned, and by sources if possible."""
     free = request.filter is None
     sources = planning_sources(context, projection) if request.use_stats else ()
     gone = frozenset[int]().union(*(s.ruled_out(context.snapshot, projection) for s in sources))
-    skip = request.offset if free else 0
-    left = request.limit if free else None
-    position = 0
-    few = left is not None and request.fragments is None
-    for fragment in context.leading() if few else context.selected(request.fragments):
-        if left == 0:
-            return
-        live = context.live_rows(fragment)
-        if fragment.id in gone:
-            position += live
-            continue
-        first = min(skip, live)
-        last = live if left is None else min(live, first + left)
-        skip -= first
-        if left is not None:
-            left -= last - first
-        if last > first:
-            start, stop = _physical_range(context, fragment, first, last, live)
-            unit = ScanUnit(fragment.id, start, stop, last - first, position + first)
-            rows = unit.rows
-            if sources:
-                unit, rows = _narrowed(context, fragment, unit, projection, sources)
-            if unit.rows:
-                yield _Whole(fragment, unit, rows)
-        position += live
+    numbers, table = context.indices(request.fragments), context.table
+    live = _first_counts(context, numbers, request) if free else context.live_counts(numbers)
+    numbers = numbers[: live.size]
+    before = live.cumsum() - live
+    first, last = np.zeros_like(live), live
+    is_cut = free and (request.offset > 0 or request.limit is not None)
+    if is_cut:
+        first = np.clip(request.offset - before, 0, live)
+        last = live if request.limit is None else np.clip(request.offset + request.limit - before, 0, live)
+    keep = last > first
+    if gone:
+        keep &= ~np.isin(table.ids[numbers], np.fromiter(gone, np.int64))
+    if not keep.all():
+        numbers, first, last, live, before = (part[keep] for part in (numbers, first, last, live, before))
+    units = np.empty((numbers.size, 5), np.int64)
+    units[:, _FRAGMENT], units[:, 1], units[:, 2] = table.ids[numbers], 0, table.rows[numbers]
+    units[:, _ROWS], units[:, 4] = last - first, before + first
+    if not units[:, 2].all():
+        for place in np.flatnonzero(units[:, 2] == 0).tolist():
+            units[place, 2] = context.physical_rows(context.metadata(int(units[place, _FRAGMENT])))
+    for place in np.flatnonzero(last - first < live).tolist() if is_cut else ():
+        part = int(numbers[place]), int(first[place]), int(last[place])
+        units[place, 1:3] = _physical_range(context, *part)
+    rows = units[:, _ROWS]
+    if sources:
+        units, rows = _all_narrowed(context, units, projection, sources)
+        keep = units[:, _ROWS] > 0
+        numbers, units, rows = numbers[keep], units[keep], rows[keep]
+    return _Whole(numbers, units, rows)
+
+
+def _first_counts(context: ScanContext, numbers: Int64, request: ScanRequest) -> Int64:
+    """Live rows of the fragments, up to the one that reaches the limit: files of others need not tell theirs."""
+    if request.limit is None or (context.table.live[numbers] >= 0).all():
+        return context.live_counts(numbers)
+    left, found = request.offset + request.limit, list[int]()
+    for number in numbers.tolist():
+        if left <= 0:
+            break
+        found.append(int(context.live_counts(np.array([number]))[0]))
+        left -= found[-1]
+    return np.array(found, np.int64)
+
+
+def _all_narrowed(
+    context: ScanContext, units: Int64, projection: Projection, sources: Sequence[CandidateSource]
+) -> tuple[Int64, Int64]:
+    """The units as :func:`_narrowed` leaves them, and about how many rows of each are read."""
+    found = [
+        _narrowed(context, context.metadata(unit[0]), ScanUnit(*unit), projection, sources)
+        for unit in units.tolist()
+    ]
+    narrowed = [(u.fragment, u.start, u.stop, u.rows, u.position) for u, _ in found]
+    return np.array(narrowed, np.int64).reshape(-1, 5), np.array([rows for _, rows in found], np.int64)
 
 
 def _narrowed(
@@ -351,20 +446,19 @@ def counted_early(
     return total, others
 
 
-def _physical_range(
-    context: ScanContext, fragment: Fragment, first: int, last: int, live: int
-) -> tuple[int, int]:
-    if (first, last) == (0, live):
-        return 0, context.physical_rows(fragment)
-    if fragment.deletion_file is None:
+def _physical_range(context: ScanContext, number: int, first: int, last: int) -> tuple[int, int]:
+    """Physical rows of live rows ``first`` to ``last`` of a fragment, given by its index in the table."""
+    if not context.table.has_deletions[number]:
         return first, last
-    ends = context.files(fragment.id).physical(np.array([first, last - 1], np.int64))
+    files = context.files(int(context.table.ids[number]))
+    ends = files.physical(np.array([first, last - 1], np.int64))
     return int(ends[0]), int(ends[1]) + 1
 
 
 def _split(
-    context: ScanContext, fragment: Fragment, unit: ScanUnit, pieces: int, fields: Sequence[Field]
-) -> Iterator[ScanUnit]:
+    context: ScanContext, unit: ScanUnit, pieces: int, fields: Sequence[Field]
+) -> Iterator[tuple[int, int, int, int, int]]:
+    """Attributes of the units that a unit is cut into."""
     rows = unit.stop - unit.start
     step = max(1, math.ceil(rows / pieces))
     for grain in (_ROW_STEP, _PAGE_ROWS):
@@ -372,15 +466,16 @@ def _split(
             step = math.ceil(step / grain) * grain
             break
     if step >= rows:
-        yield unit
+        yield unit.fragment, unit.start, unit.stop, unit.rows, unit.position
         return
     position = unit.position
-    for start, stop in pairwise(_cuts(unit, step, context.page_edges(fragment.id, fields))):
+    has_deletions = context.metadata(unit.fragment).deletion_file is not None
+    for start, stop in pairwise(_cuts(unit, step, context.page_edges(unit.fragment, fields))):
         live = stop - start
-        if fragment.deletion_file is not None:
-            live = len(context.files(fragment.id).live(start, stop))
+        if has_deletions:
+            live = len(context.files(unit.fragment).live(start, stop))
         if live:
-            yield ScanUnit(unit.fragment, start, stop, live, position)
+            yield unit.fragment, start, stop, live, position
         position += live
 
 
@@ -398,29 +493,3 @@ def _cuts(unit: ScanUnit, step: int, edges: NDArray[np.int64] | None) -> list[in
         cuts = np.where(np.abs(nearest - cuts) <= step // 2, nearest, cuts)
         cuts = np.unique(cuts[(cuts > unit.start) & (cuts < unit.stop)])
     return [unit.start, *cuts.tolist(), unit.stop]
-
-
-def _group(
-    context: ScanContext,
-    spec: ScanSpec,
-    units: list[ScanUnit],
-    sizes: list[float],
-    blocksize: int | None,
-    interleave: bool,
-) -> Iterator[ScanTask]:
-    order = context.interleaved([unit.fragment for unit in units]) if interleave else range(len(units))
-    group: list[int] = []
-    filled = 0.0
-    for index in order:
-        if group and (blocksize is None or filled + sizes[index] > blocksize):
-            yield _task(spec, units, sizes, group)
-            group, filled = [], 0.0
-        group.append(index)
-        filled += sizes[index]
-    if group:
-        yield _task(spec, units, sizes, group)
-
-
-def _task(spec: ScanSpec, units: list[ScanUnit], sizes: list[float], group: list[int]) -> ScanTask:
-    members = tuple(units[i] for i in group)
-    return ScanTask(spec, members, sum(u.rows for u in members), int(sum(sizes[i] for i in group)))

@@ -169,9 +169,8 @@ def _alive(files: FragmentFiles, offsets: Int64) -> NDArray[np.bool_] | None:
 
 
 def _check_fragments(context: ScanContext, wanted: Sequence[int]) -> None:
-    known = {fragment.id for fragment in context.fragments}
     for fragment in wanted:
-        if fragment not in known:
+        if context.table.find(fragment) is None:
             raise RowNotFoundError(f"row address in fragment {fragment}, which does not exist")
 
 
@@ -320,9 +319,7 @@ def _by_fragment(context: ScanContext, starts: Int64, rows: Int64) -> list[Filte
     edges = np.searchsorted(rows, starts)
     used = np.flatnonzero(np.diff(edges)).tolist()
     chosen = []
-    for index, files in zip(
-        used, context.several_files([context.fragments[i].id for i in used]), strict=True
-    ):
+    for index, files in zip(used, context.several_files(context.table.ids[used].tolist()), strict=True):
         local = files.physical(rows[edges[index] : edges[index + 1]] - starts[index])
         selection = RowSelection.take(files.num_rows, local)
         chosen.append(FilteredUnit(files, selection, selection))

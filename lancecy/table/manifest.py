@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import enum
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from lancecy.schema import Schema
+from lancecy.table.fragment_table import FileForm, FragmentTable
 from lancecy.table.replicas import configured_replicas
 
 __all__ = [
@@ -28,6 +31,7 @@ __all__ = [
     "IndexEntry",
     "Manifest",
     "WriterVersion",
+    "table_of",
     "without_row_counts",
 ]
 
@@ -259,8 +263,8 @@ class Manifest:
     def later(
         cls,
         makers: Mapping[str, Callable[[], object]],
-        num_rows: int | Callable[[], int | None] | None = None,
-        each: Callable[[], Iterator[Fragment]] | None = None,
+        table: Callable[[], FragmentTable | None] | None = None,
+        one: Callable[[int], Fragment] | None = None,
         **known: Any,
     ) -> Manifest:
         """A manifest that makes some of its attributes on first use.
@@ -269,11 +273,10 @@ class Manifest:
         ----------
         makers : mapping of attribute to function
             Makes the attribute. Must not fail, because its input was checked; several threads may call it at once.
-        num_rows : int or function, optional
-            Live rows of all fragments, if known without making the fragments; or a function that counts them, or
-            returns None if it needs the fragments.
-        each : function, optional
-            Makes the fragments one after the other, for who needs only the first ones.
+        table : function, optional
+            Makes the columns of the fragments without the fragments; returns None if it needs these.
+        one : function of an index, optional
+            Makes one fragment, for who needs only some.
         **known
             All other attributes with a value.
         """
@@ -282,11 +285,8 @@ class Manifest:
         for name in makers:
             del made.__dict__[name]
         made.__dict__["_makers"] = dict(makers)
-        made.__dict__["_each"] = each
-        if callable(num_rows):
-            made.__dict__["_makers"]["num_rows"] = num_rows
-        elif num_rows is not None:
-            made.__dict__["num_rows"] = num_rows
+        made.__dict__["_table"] = table
+        made.__dict__["_one"] = one
         return made
 
     def __getattr__(self, name: str) -> Any:
@@ -295,7 +295,7 @@ class Manifest:
             value = self.__dict__.setdefault(name, maker())
             self.__dict__["_makers"].pop(name, None)
             if name == "fragments":
-                self.__dict__["_each"] = None  # it holds the parsed message
+                self.__dict__["_table"] = self.__dict__["_one"] = None  # they hold the parsed message
             return value
         if name in self.__dict__:
             return self.__dict__[name]  # another thread has made it meanwhile
@@ -304,27 +304,24 @@ class Manifest:
     def __getstate__(self) -> dict[str, Any]:
         for name in tuple(self.__dict__.get("_makers", ())):
             getattr(self, name)
-        return {name: value for name, value in self.__dict__.items() if name not in ("_makers", "_each")}
+        return {name: value for name, value in self.__dict__.items() if name not in _NOT_STORED}
 
-    def each_fragment(self) -> Iterator[Fragment]:
-        """The fragments by ascending id, made one by one if that was not done yet."""
-        each: Callable[[], Iterator[Fragment]] | None = self.__dict__.get("_each")
-        return iter(self.fragments) if each is None or "fragments" in self.__dict__ else each()
+    def fragment(self, index: int) -> Fragment:
+        """One of the fragments, by its index in ``fragment_table``; the others need not be made."""
+        one: Callable[[int], Fragment] | None = self.__dict__.get("_one")
+        return self.fragments[index] if one is None or "fragments" in self.__dict__ else one(index)
+
+    @cached_property
+    def fragment_table(self) -> FragmentTable:
+        """The fragments as columns."""
+        make: Callable[[], FragmentTable | None] | None = self.__dict__.get("_table")
+        found = None if make is None else make()
+        return table_of(self.fragments) if found is None else found
 
     @cached_property
     def num_rows(self) -> int | None:
         """Live rows of all fragments, None if the manifest does not state them for each."""
-        count = self.__dict__.get("_makers", {}).pop("num_rows", None)
-        counted: int | None = None if count is None or "fragments" in self.__dict__ else count()
-        if counted is not None:
-            return counted
-        total = 0
-        for fragment in self.fragments:
-            count = fragment.live_rows
-            if count is None:
-                return None
-            total += count
-        return total
+        return self.fragment_table.num_rows
 
     @property
     def has_stable_row_ids(self) -> bool:
@@ -336,6 +333,28 @@ class Manifest:
         """The bases, and whether reader flag 16 is set for them."""
         flagged = bool(self.reader_flags & 16)
         return BasePaths(self.base_paths, flagged, self.branch, configured_replicas(self.config))
+
+
+_NOT_STORED = frozenset(("_makers", "_table", "_one", "fragment_table", "num_rows"))
+
+
+def table_of(fragments: Sequence[Fragment]) -> FragmentTable:
+    """Columns of some fragments, by ascending id."""
+    files = [file for part in fragments for file in part.files]
+    forms: dict[FileForm, int] = {}
+    form_of = [forms.setdefault(FileForm(f.fields, f.is_legacy), len(forms)) for f in files]
+    live = [part.live_rows for part in fragments]
+    return FragmentTable(
+        ids=np.array([part.id for part in fragments], np.int64),
+        rows=np.array([part.physical_rows or 0 for part in fragments], np.int64),
+        live=np.array([-1 if rows is None else rows for rows in live], np.int64),
+        has_deletions=np.array([part.deletion_file is not None for part in fragments], np.bool_),
+        first_file=np.cumsum([0, *(len(part.files) for part in fragments)], dtype=np.int64),
+        forms=tuple(forms),
+        form_of=np.array(form_of, np.int64),
+        sizes=np.array([file.size or 0 for file in files], np.float64),
+        bases=np.array([-1 if file.base_id is None else file.base_id for file in files], np.int64),
+    )
 
 
 def without_row_counts(manifest: Manifest) -> Manifest:

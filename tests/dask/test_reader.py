@@ -17,22 +17,20 @@ import lancecy
 from lancecy.dask.reader import Parts, Reader, units_of
 from lancecy.expr import parse
 from lancecy.scanning.request import ScanRequest
-from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
+from lancecy.scanning.task import ScanSpec
 from lancecy.table.location import TableLocation
 
 SPEC = ScanSpec(TableLocation("memory://t"), 1, ScanRequest())
 
 
 def _parts(*rows: list[int], local: bool = False, divisions: tuple[int, ...] | None = None) -> Parts:
-    """Partitions of units with these numbers of rows, each in a fragment of its own."""
-    tasks, position, fragment = [], 0, 0
-    for counts in rows:
-        units = []
-        for count in counts:
-            units.append(ScanUnit(fragment, 0, count, count, position))
-            position, fragment = position + count, fragment + 1
-        tasks.append(ScanTask(SPEC, tuple(units), sum(counts), 0))
-    return Parts.of(tasks, local=local, divisions=divisions)
+    """Partitions of units with these live rows, each unit a fragment of its own."""
+    counts = np.array([count for part in rows for count in part], np.int64)
+    ends = np.cumsum(counts)
+    zeros = np.zeros_like(counts)
+    units = np.stack([np.arange(counts.size), zeros, counts, counts, ends - counts], axis=1)
+    parts = Parts(units, np.cumsum([0, *map(len, rows)]), divisions)
+    return parts.local() if local else parts
 
 
 def _rows(parts: Parts) -> list[list[int]]:

@@ -78,3 +78,19 @@ def test_chosen_fragments_are_read_in_the_order_of_the_table(root: str) -> None:
     parts = ds.get_fragments()
     found = ds.scanner(["id"], fragments=[parts[200], parts[3], parts[3]], limit=8).to_table()
     assert found["id"].to_pylist() == [*range(15, 20), *range(1000, 1003)]
+
+
+def test_plan_of_whole_fragments_makes_none_of_them(root: str, made: list[int]) -> None:
+    ds = opened(root)
+    plan = ds.scanner(["id"]).plan(blocksize=1 << 20)
+    assert plan.num_rows == FRAGMENTS * ROWS and made == []
+    ids = [fragment.fragment_id for fragment in ds.get_fragments()]
+    assert [unit.fragment for task in plan.tasks for unit in task.units] == ids
+
+
+def test_partitions_of_dask_make_the_first_fragment_and_the_last(root: str, made: list[int]) -> None:
+    ds = opened(root)
+    frame = lancecy.scan(ds, blocksize="1MiB")
+    ids = ds._context.table.ids.tolist()
+    assert frame.npartitions < FRAGMENTS and set(made) == {ids[0], ids[-1]}
+    assert len(frame) == FRAGMENTS * ROWS and frame.divisions[-1] == FRAGMENTS * ROWS - 1

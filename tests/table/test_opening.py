@@ -20,7 +20,8 @@ import lancecy
 from lancecy.errors import LanceError
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2
-from lancecy.table.manifest import Fragment, Manifest
+from lancecy.table.fragment_table import FragmentTable
+from lancecy.table.manifest import Fragment, Manifest, table_of
 from lancecy.table.versions.locate import parse_time
 from lancecy.table.wire import manifest as manifest_wire
 from lancecy.table.wire.fragments_bulk import MIN_FRAGMENTS, check_bulk
@@ -229,12 +230,41 @@ def test_damage_reads_the_same_at_once_and_one_by_one(
         assert found == one_by_one(read)
         errors += isinstance(found[0], type)
         if isinstance(found[0], Manifest):
-            in_bulk += check_bulk(body, len(found[0].fragments), Limits()) is not None
+            table = check_bulk(body, len(found[0].fragments), Limits())
+            in_bulk += table is not None
+            assert table is None or columns_of(table) == columns_of(table_of(found[0].fragments))
     assert errors > 100
     assert in_bulk > 100
 
 
-# -- columns --------------------------------------------------------------------
+def columns_of(table: FragmentTable) -> list[object]:
+    """All columns of fragments; the form of each file instead of its number."""
+    forms = [table.forms[number] for number in table.form_of.tolist()]
+    arrays = (
+        table.ids,
+        table.rows,
+        table.live,
+        table.has_deletions,
+        table.first_file,
+        table.sizes,
+        table.bases,
+    )
+    return [forms, *(array.tolist() for array in arrays)]
+
+
+@pytest.mark.parametrize("count", [MIN_FRAGMENTS - 1, MANY])
+def test_columns_are_those_of_the_fragments(count: int) -> None:
+    manifest_wire._kept.cache_clear()
+    manifest = decoded(message_of(fragments=fragments(count)))
+    table = manifest.fragment_table
+    assert is_made(manifest, "fragments") == (count < MIN_FRAGMENTS)
+    assert columns_of(table) == columns_of(table_of(fragments(count)))
+    assert manifest.fragment(5) == fragments()[5]
+    assert table.find(15) == 5 and table.find(16) is None and table.find(10**6) is None
+    assert table.first_bases(np.arange(count)).max() == -1 and table.bases.max() == 3
+
+
+# -- columns of data ------------------------------------------------------------
 
 
 def test_schema_is_made_when_it_is_asked_for() -> None:
@@ -296,8 +326,8 @@ def test_threads_that_ask_at_once_get_equal_fragments() -> None:
 
 
 def test_manifest_has_no_other_attributes() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'fragment'"):
-        decoded(message_of()).fragment  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'rows'"):
+        decoded(message_of()).rows  # noqa: B018
 
 
 # -- datasets --------------------------------------------------------------------

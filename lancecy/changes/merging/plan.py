@@ -148,7 +148,5 @@ def _written(rules: Rules) -> tuple[str, ...]:
 def _bytes_per_row(context: ScanContext, names: tuple[str, ...]) -> float:
     """Mean decoded bytes of a row of some columns, from the metadata."""
     fields = [context.snapshot.schema.scanned.field(name) for name in names]
-    if not fields or not context.fragments:
-        return 0.0
-    sizes = [context.bytes_per_row(fragment, fields) for fragment in context.fragments]
-    return sum(sizes) / len(sizes)
+    numbers = context.indices(None)
+    return float(context.row_bytes(numbers, fields).mean()) if fields and numbers.size else 0.0

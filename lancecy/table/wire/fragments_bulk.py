@@ -1,4 +1,4 @@
-"""Checks a long list of fragments at once, so that opening a table need not build them.
+"""A long list of fragments as columns, checked at once, so that opening a table need not build them.
 
 Concatenated serialized messages are one message. A type with the same fields, all repeated, decodes it to
 columns: one array of all ids, one of all row counts. A value missing in a message would shift its column, so
@@ -13,7 +13,6 @@ Facts: table sheet, section 2.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -23,8 +22,11 @@ from google.protobuf.message import Message
 from numpy.typing import NDArray
 
 from lancecy.limits import Limits
+from lancecy.table.fragment_table import FileForm, FragmentTable
 
-__all__ = ["MIN_FRAGMENTS", "BulkFragments", "check_bulk"]
+__all__ = ["MIN_FRAGMENTS", "check_bulk"]
+
+Int64 = NDArray[np.int64]
 
 MIN_FRAGMENTS = 48
 """Shorter lists are faster to build than to check in bulk."""
@@ -42,7 +44,14 @@ _COLUMNS = {
         "updated_columns": (13, "bytes"),
         "created_columns": (14, "bytes"),
     },
-    "Files": {"fields": (2, "int32"), "column_indices": (3, "int32")},
+    "Files": {
+        "fields": (2, "int32"),
+        "column_indices": (3, "int32"),
+        "major": (4, "uint32"),
+        "minor": (5, "uint32"),
+        "size": (6, "uint64"),
+        "base_id": (7, "uint32"),
+    },
     "DeletionFiles": {"file_type": (1, "int32"), "num_deleted_rows": (4, "uint64")},
 }
 # Beyond the range of fragment ids, row counts and field ids.
@@ -50,28 +59,30 @@ _MARK = (1 << 64) - 1
 _FIELD_MARK = -(1 << 31)
 _VARINT_MARK = b"\xff" * 9 + b"\x01"
 _DELETION_MARK = b"\x20" + _VARINT_MARK
-_FRAGMENT_MARK = (
-    b"\x08" + _VARINT_MARK + b"\x1a" + bytes([len(_DELETION_MARK)]) + _DELETION_MARK + b"\x20" + _VARINT_MARK
+_NO_FILE = b"\xff"
+"""Stands among the files for the beginning of a fragment; it is no message."""
+_FRAGMENT_MARK = b"".join(
+    (
+        b"\x08" + _VARINT_MARK,
+        b"\x12" + bytes([len(_NO_FILE)]) + _NO_FILE,
+        b"\x1a" + bytes([len(_DELETION_MARK)]) + _DELETION_MARK,
+        b"\x20" + _VARINT_MARK,
+    )
 )
 _PACKED_MARK = b"\x0a\x80\x80\x80\x80\xf8\xff\xff\xff\xff\x01"
-_FILE_MARK = b"\x12" + _PACKED_MARK + b"\x1a" + _PACKED_MARK
+# Versions and bases have 32 bits: as a mark the largest number would read as 2**32 - 1, which no file states.
+_FILE_MARK = b"".join(
+    (
+        b"\x12" + _PACKED_MARK,
+        b"\x1a" + _PACKED_MARK,
+        *(bytes([number << 3]) + _VARINT_MARK for number in (4, 5, 6, 7)),
+    )
+)
+_SMALL_MARK = (1 << 32) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class BulkFragments:
-    """Facts of fragments that are all valid.
-
-    Attributes
-    ----------
-    num_rows : int or None
-        Live rows of all fragments; None if the manifest does not state them for each.
-    """
-
-    num_rows: int | None
-
-
-def check_bulk(manifest: bytes, count: int, limits: Limits) -> BulkFragments | None:
-    """The bulk check of a manifest's fragments, None if any of them needs a separate check.
+def check_bulk(manifest: bytes, count: int, limits: Limits) -> FragmentTable | None:
+    """The fragments of a manifest as columns, None if any of them needs a separate check.
 
     Parameters
     ----------
@@ -82,7 +93,7 @@ def check_bulk(manifest: bytes, count: int, limits: Limits) -> BulkFragments | N
 
     Returns
     -------
-    BulkFragments or None
+    FragmentTable or None
         Not None only if ids ascend and fit into 32 bits, row counts are within ``limits``, deletions
         do not exceed them and have a known type, every file names as many columns as fields or
         none, and no unsupported feature is used. None implies nothing.
@@ -95,43 +106,82 @@ def check_bulk(manifest: bytes, count: int, limits: Limits) -> BulkFragments | N
         return None
     ids = _aligned(np.array(table.id, np.uint64), count)
     rows = _aligned(np.array(table.physical_rows, np.uint64), count)
-    deleted = _deleted(list(table.deletion_files), count)
-    if ids is None or rows is None or deleted is None or not _files_fit(list(table.files)):
+    deletions = _deletions(list(table.deletion_files), count)
+    pieces = list(table.files)
+    edges = np.flatnonzero(np.array([piece == _NO_FILE for piece in pieces], np.bool_))
+    files = _files([piece for piece in pieces if piece != _NO_FILE])
+    if ids is None or rows is None or deletions is None or files is None or edges.size != count:
         return None
-    if ids[-1] >> np.uint64(32) or np.any(ids[:-1] >= ids[1:]):
+    if ids[-1] >> 32 or np.any(ids[:-1] >= ids[1:]):
         return None
     # The second bound keeps the sum exact for any limit of a user.
+    deleted, has_deletions = deletions
     if int(rows.max()) > min(limits.rows_per_file, 1 << 40) or np.any((rows > 0) & (deleted > rows)):
         return None
-    return BulkFragments(int((rows - deleted).sum()) if rows.all() else None)
+    live = np.where(rows > 0, rows - deleted, -1)
+    first_file = np.append(edges - np.arange(count), len(pieces) - count)
+    return FragmentTable(ids, rows, live, has_deletions, first_file, *files)
 
 
-def _files_fit(files: list[bytes]) -> bool:
-    """Whether every data file has one column for each field, or names no columns."""
-    table = _parsed("Files", _marked(_FILE_MARK, files))
-    fields = _widths(np.array(table.fields, np.int32), _FIELD_MARK, len(files))
-    columns = _widths(np.array(table.column_indices, np.int32), _FIELD_MARK, len(files))
-    return fields is not None and columns is not None and bool(np.all((columns == 0) | (columns == fields)))
+def _files(pieces: list[bytes]) -> tuple[tuple[FileForm, ...], Int64, NDArray[np.float64], Int64] | None:
+    """Forms, form, size and base of every data file; None unless each has one column for each field, or names none."""
+    table, count = _parsed("Files", _marked(_FILE_MARK, pieces)), len(pieces)
+    stored = np.array(table.fields, np.int32)
+    fields = _widths(stored, _FIELD_MARK, count)
+    columns = _widths(np.array(table.column_indices, np.int32), _FIELD_MARK, count)
+    if fields is None or columns is None or np.any((columns != 0) & (columns != fields)):
+        return None
+    major = _aligned(np.array(table.major, np.uint64), count, _SMALL_MARK)
+    minor = _aligned(np.array(table.minor, np.uint64), count, _SMALL_MARK)
+    size = _aligned(np.array(table.size, np.uint64), count)
+    base = _aligned(np.array(table.base_id, np.uint64), count, _SMALL_MARK, absent=-1)
+    if major is None or minor is None or size is None or base is None:
+        return None
+    forms, form_of = _forms(stored[stored != _FIELD_MARK], fields, (major == 0) & (minor < 3))
+    return forms, form_of, size.astype(np.float64), base
 
 
-def _deleted(files: list[bytes], count: int) -> NDArray[np.uint64] | None:
-    """(count,) deleted rows of each fragment; None also where a deletion file does not state them."""
+def _forms(
+    fields: NDArray[np.int32], widths: Int64, is_legacy: NDArray[np.bool_]
+) -> tuple[tuple[FileForm, ...], Int64]:
+    """The distinct forms of files, and the form of each file."""
+    if widths.size and (widths == widths[0]).all() and (is_legacy == is_legacy[0]).all():
+        rows = fields.reshape(widths.size, -1)
+        if (rows == rows[0]).all():
+            return (FileForm(tuple(rows[0].tolist()), bool(is_legacy[0])),), np.zeros(widths.size, np.int64)
+    ends = np.cumsum(widths)
+    data, places = (
+        fields.tobytes(),
+        zip((4 * (ends - widths)).tolist(), (4 * ends).tolist(), is_legacy.tolist(), strict=True),
+    )
+    found: dict[tuple[bytes, bool], int] = {}
+    form_of = [found.setdefault((data[start:stop], legacy), len(found)) for start, stop, legacy in places]
+    forms = (FileForm(tuple(np.frombuffer(data, np.int32).tolist()), legacy) for data, legacy in found)
+    return tuple(forms), np.array(form_of, np.int64)
+
+
+def _deletions(files: list[bytes], count: int) -> tuple[Int64, NDArray[np.bool_]] | None:
+    """(count,) deleted rows of each fragment, and whether it has a deletion file; None also where one does not state them."""
     table = _parsed("DeletionFiles", b"".join(files))
     stated = np.array(table.num_deleted_rows, np.uint64)
     # A count of 0 is unknown, like a missing one.
     if stated.size != len(files) or not stated.all() or any(kind not in (0, 1) for kind in table.file_type):
         return None
-    return _aligned(stated, count)
+    found = _aligned(stated, count)
+    return None if found is None else (found, found > 0)
 
 
-def _aligned(values: NDArray[np.uint64], count: int) -> NDArray[np.uint64] | None:
-    """(count,) the one value after each mark, 0 without one; None if a mark has several or marks are missing."""
-    widths = _widths(values, _MARK, count)
+def _aligned(values: NDArray[np.uint64], count: int, mark: int = _MARK, absent: int = 0) -> Int64 | None:
+    """(count,) the one value after each mark, ``absent`` without one.
+
+    None if a mark has several, marks are missing, or a value is beyond the range of int64.
+    """
+    widths = _widths(values, mark, count)
     if widths is None or np.any(widths > 1):
         return None
-    found = np.zeros(count, np.uint64)
-    found[widths == 1] = values[values != _MARK]
-    return found
+    found = np.full(count, absent, np.int64)
+    found[widths == 1] = values[values != mark].view(np.int64)
+    return None if np.any(found < min(absent, 0)) else found
 
 
 def _widths(values: NDArray[Any], mark: int, count: int) -> NDArray[np.int64] | None:

@@ -15,7 +15,7 @@ Facts: table sheet, sections 1 and 2; file sheet 0.1, section 7.1.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
@@ -31,6 +31,7 @@ from lancecy.proto import table_pb2
 from lancecy.schema_wire import build_schema, check_fields, parse_message
 from lancecy.store.base import Memory
 from lancecy.table import flags
+from lancecy.table.fragment_table import FragmentTable
 from lancecy.table.manifest import BasePath, Fragment, Manifest, WriterVersion
 from lancecy.table.wire.fragment import decode_base_paths, decode_fragment
 from lancecy.table.wire.fragments_bulk import MIN_FRAGMENTS, check_bulk
@@ -39,20 +40,11 @@ __all__ = ["decode", "decode_message", "decode_timestamp", "encode", "remember",
 
 
 class _Found(NamedTuple):
-    """What makes the fragments of a manifest later.
-
-    Attributes
-    ----------
-    make : function
-    num_rows : int or function, optional
-        Their live rows, if known without making them.
-    each : function, optional
-        Makes them one after the other; only for ids that ascend.
-    """
+    """What makes the fragments of a manifest later; the attributes are those of ``Manifest.later``."""
 
     make: Callable[[], tuple[Fragment, ...]]
-    num_rows: int | Callable[[], int | None] | None = None
-    each: Callable[[], Iterator[Fragment]] | None = None
+    table: Callable[[], FragmentTable | None] | None = None
+    one: Callable[[int], Fragment] | None = None
 
 
 _FOOTER_BYTES = 16
@@ -143,7 +135,7 @@ def _kept(data: bytes, limits: Limits) -> tuple[Manifest, table_pb2.Manifest]:
     memory = np.frombuffer(data, np.uint8)
     if isinstance(data, _Written):
         message = data.message
-        made = _Found(partial(_fragments, message, limits), partial(_num_rows, message, limits))
+        made = _Found(partial(_fragments, message, limits), partial(_table, message, limits))
         return _manifest(message, memory, limits, lambda: made), message
     return _decoded(memory, limits)
 
@@ -296,8 +288,8 @@ def _manifest(
     makers["fragments"] = found.make
     return Manifest.later(
         makers,
-        found.num_rows,
-        found.each,
+        found.table,
+        found.one,
         version=message.version,
         timestamp=_timestamp(message),
         tag=message.tag or None,
@@ -352,23 +344,19 @@ def _checked_in_bulk(message: table_pb2.Manifest, raw: bytes, limits: Limits) ->
     if count >= MIN_FRAGMENTS:
         found = check_bulk(raw, count, limits)
         if found is not None:
-            return _Found(
-                partial(_fragments, message, limits), found.num_rows, partial(_each, message, limits)
-            )
+            return _Found(partial(_fragments, message, limits), lambda: found, partial(_one, message, limits))
     fragments = _fragments(message, limits)
     return _Found(lambda: fragments)
 
 
-def _num_rows(message: table_pb2.Manifest, limits: Limits) -> int | None:
-    """Live rows of valid fragments; None if only the fragments tell."""
+def _table(message: table_pb2.Manifest, limits: Limits) -> FragmentTable | None:
+    """Columns of valid fragments; None if only the fragments tell."""
     count = len(message.fragments)
-    found = check_bulk(message.SerializeToString(), count, limits) if count >= MIN_FRAGMENTS else None
-    return None if found is None else found.num_rows
+    return check_bulk(message.SerializeToString(), count, limits) if count >= MIN_FRAGMENTS else None
 
 
-def _each(message: table_pb2.Manifest, limits: Limits) -> Iterator[Fragment]:
-    shared: dict[tuple[int, ...], tuple[int, ...]] = {}
-    return (decode_fragment(part, shared, limits) for part in message.fragments)
+def _one(message: table_pb2.Manifest, limits: Limits, index: int) -> Fragment:
+    return decode_fragment(message.fragments[index], {}, limits)
 
 
 def _fragments(message: table_pb2.Manifest, limits: Limits) -> tuple[Fragment, ...]:
