@@ -212,6 +212,8 @@ class _Joined:
     ----------
     known : Prepared
         With the pages of all files.
+    file : SourceFile
+        Stands for the files: always the same, as what is compiled for a column belongs to its file.
     memory : (nbytes,) uint8 or None
         All their bytes; None: they are copied at each read.
     maps : list of (nbytes,) uint8
@@ -219,6 +221,7 @@ class _Joined:
     """
 
     known: Prepared
+    file: SourceFile
     memory: Memory | None = None
     maps: list[Memory] = attribute(default_factory=list)
 
@@ -264,7 +267,7 @@ def _made(fields: Sequence[FieldRead]) -> _Joined | None:
         return None
     several, files = [f.known.columns for f in fields], [f.source for f in fields]
     columns = joined_columns(first.field, several, files)
-    return None if columns is None else _Joined(replace(first, columns=columns))
+    return None if columns is None else _Joined(replace(first, columns=columns), stand_in(files))
 
 
 def _with_bytes(fields: Sequence[FieldRead], found: _Joined | None, cache: ByteCache) -> Read[_Joined | None]:
@@ -278,7 +281,8 @@ def _with_bytes(fields: Sequence[FieldRead], found: _Joined | None, cache: ByteC
     is_cheap = all(file.store.traits.is_mapped or file.size <= TAIL_BYTES for file in files)
     if found is not None and is_cheap and 0 < stored <= _MOST_KEPT and _is_little(fields, stored):
         kept = yield from kept_columns(columns, files, cache)
-        return _Joined(replace(found.known, columns=kept.columns), kept.memory, _maps(fields))
+        known = replace(found.known, columns=kept.columns)
+        return _Joined(known, stand_in(files, kept.memory), kept.memory, _maps(fields))
     return None if fields[0].known.leaves else found
 
 
@@ -297,9 +301,8 @@ def _is_little(fields: Sequence[FieldRead], nbytes: float) -> bool:
 
 
 def _read_joined(fields: Sequence[FieldRead], joined: _Joined) -> Read[Block]:
-    first, known, memory = fields[0], joined.known, joined.memory
-    files = [f.source for f in fields]
-    file, rows = stand_in(files, memory), rows_of_all([f.rows for f in fields])
+    first, known, file, memory = fields[0], joined.known, joined.file, joined.memory
+    files, rows = [f.source for f in fields], rows_of_all([f.rows for f in fields])
     if known.leaves and memory is not None:
         reads = (
             (number, leaf.chain, known.columns[number])
