@@ -5,8 +5,8 @@ from __future__ import annotations
 from lancecy.changes.add_columns import AddColumns
 from lancecy.changes.alter_columns import AlterColumns
 from lancecy.changes.bases import BaseUpdates
-from lancecy.changes.batch import BatchCommits
 from lancecy.changes.cleanup import Cleanups
+from lancecy.changes.commits import Commits
 from lancecy.changes.compact import Compactions
 from lancecy.changes.delete import Deletes
 from lancecy.changes.drop_columns import DropColumns
@@ -44,7 +44,7 @@ class Changes(
     AlterColumns,
     DropColumns,
     MergeColumns,
-    BatchCommits,
+    Commits,
     Indices,
     ZoneMaps,
 ):

@@ -580,6 +580,9 @@ class Dataset(Scans, Changes, History, Branching, Clones):
             Append ``_rowid``, ``_rowaddr``. These, ``_rowoffset`` (the number of the row in :meth:`take`) and the
             versions ``_row_created_at_version`` and ``_row_last_updated_at_version`` (all uint64) may also be named in
             columns, filters and ``order_by``.
+        include_deleted_rows : bool
+            Return deleted rows too while the files still have them, with a ``_rowid`` and a ``_rowaddr`` that are null; needs
+            ``with_row_id``. Fragments of which every row was deleted are gone. Limits count these rows.
         use_stats : bool
             Skip pages whose statistics prove that nothing matches.
         memory_bytes : int, optional
@@ -656,12 +659,14 @@ class Dataset(Scans, Changes, History, Branching, Clones):
             asked["use_stats"],
             asked["use_scalar_index"],
             self._dictionary_names(asked["read_dictionary"]),
+            bool(asked["include_deleted_rows"]),
         )
         memory = positive("memory_bytes", asked["memory_bytes"]) or threads.DEFAULT_BUDGET
         if asked["nearest"] is not None:
             return self._searching(asked, request, memory)
+        context = self._context.asked_by(request)
         return Scanner(
-            self._context, self.scan_spec, request, asked["order_by"], memory, asked["strict_batch_size"]
+            context, self.scan_spec, request, asked["order_by"], memory, asked["strict_batch_size"]
         )
 
     def _dictionary_names(self, wanted: Sequence[str] | bool | None) -> Sequence[str]:
@@ -678,6 +683,11 @@ class Dataset(Scans, Changes, History, Branching, Clones):
             raise UnsupportedError(
                 "fast_search=True is not supported: lancecy uses no vector index, so a search compares every row",
                 feature="fast_search",
+            )
+        if request.with_deleted:
+            raise UnsupportedError(
+                "include_deleted_rows=True is not supported with nearest: a search returns living rows",
+                feature="deleted rows of a search",
             )
         schema = self._snapshot.schema.scanned
         search = make_nearest(asked["nearest"], schema, bool(asked["prefilter"]))

@@ -16,44 +16,36 @@ import pyarrow as pa
 
 from lancecy.api.datasets import Dataset
 from lancecy.api.named_tables import NAMESPACE_ALIASES, with_place
-from lancecy.changes.commit import commit_operation
+from lancecy.changes.commits import commit_prepared, located
 from lancecy.changes.dask_parts import collected, committed_later, is_dask, parts_of, schema_of_collection
 from lancecy.changes.insert import write_files, write_table, write_uncommitted
 from lancecy.changes.options import (
     UNSUPPORTED_WRITES,
     WRITE_DEFAULTS,
-    AccessOptions,
-    CommitAccessOptions,
     CommitOptions,
     CommitRequest,
     FragmentOptions,
     Mode,
     WriteOptions,
     WriteRequest,
-    commit_request,
     requests_of,
 )
 from lancecy.changes.planning import target_schema
 from lancecy.changes.shared import share
 from lancecy.changes.transactions import Transaction
 from lancecy.changes.zone_maps import WrittenZones, commit_zone_maps
-from lancecy.errors import DatasetNotFoundError, UnsupportedError
+from lancecy.errors import UnsupportedError
 from lancecy.keyword_options import shared_options
-from lancecy.session import Session, default
-from lancecy.store.committing import CommitLock, with_lock
-from lancecy.table import flags
+from lancecy.session import Session
 from lancecy.table.bases import canonical_base
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath
-from lancecy.table.operations import Operation
-from lancecy.table.paths import DETACHED
-from lancecy.table.placement import check_new_place
-from lancecy.table.snapshot import Snapshot, committed_snapshot, load_snapshot, newest_snapshot
+from lancecy.table.snapshot import Snapshot, committed_snapshot, newest_snapshot
 from lancecy.table.versions import ManifestLocation
 from lancecy.write.metadata import FragmentMetadata
-from lancecy.write.operations import BaseOperation, operation_of, view_of
+from lancecy.write.operations import BaseOperation, view_of
 
-__all__ = ["commit", "located", "opened_at", "write_dask", "write_dataset", "write_fragments"]
+__all__ = ["commit", "opened_at", "write_dask", "write_dataset", "write_fragments"]
 
 writing = shared_options(WriteOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES, NAMESPACE_ALIASES)
 writing_rows = shared_options(
@@ -519,100 +511,18 @@ def commit(
     >>> lancecy.commit(ds, lancecy.LanceOperation.Append(new)).count_rows()
     5
     """
-    location, active = located(uri, options)
-    request = replace(commit_request(options, max_retries, token), detached=detached, timeout=commit_timeout)
-    made = operation
-    if isinstance(made, Transaction):
-        read_version, request = made.read_version, _with_transaction(request, made)
-        made = made.operation
-    snapshot = _origin(uri, read_version, location, active, detached=detached)
-    known = None if snapshot is None else snapshot.manifest.base_paths
-    change = operation_of(made, known, options.get("enable_stable_row_ids", False))
-    _check_commit(location, snapshot, change, read_version, given=isinstance(uri, Dataset))
-    if snapshot is None:
-        check_new_place(location, active)
-    bases = change.references().bases
-    if detached and token is not None:
-        raise ValueError("a token finds a commit in the history, where a detached version never is")
-    allowed = location.allowing(map(canonical_base, bases))
-    committed = commit_operation(change, allowed, active, snapshot, request, read_version=read_version)
-    return opened_at(location, active, committed.version, bases, committed.written)
-
-
-def _origin(
-    uri: str | os.PathLike[str] | Dataset,
-    read_version: int | None,
-    location: TableLocation,
-    session: Session,
-    *,
-    detached: bool,
-) -> Snapshot | None:
-    """The version that a change is applied to, or from which the newest one is found."""
-    if isinstance(uri, Dataset) and read_version in (None, uri.version):
-        return uri._snapshot
-    if read_version is not None and (detached or read_version >= DETACHED):
-        return load_snapshot(location, read_version, session=session)
-    return newest_snapshot(location, session)
-
-
-def _with_transaction(request: CommitRequest, made: Transaction) -> CommitRequest:
-    """The request with the id and properties of a transaction."""
-    if request.all_properties or request.token is not None:
-        raise ValueError(
-            "a transaction has its own id and transaction_properties: give message, properties and token there"
+    return Dataset(
+        commit_prepared(
+            uri,
+            operation,
+            read_version,
+            detached=detached,
+            token=token,
+            max_retries=max_retries,
+            commit_timeout=commit_timeout,
+            **options,
         )
-    return replace(request, properties=made.transaction_properties, uuid=made.uuid)
-
-
-def _check_commit(
-    location: TableLocation,
-    snapshot: Snapshot | None,
-    change: Operation,
-    read_version: int | None,
-    given: bool,
-) -> None:
-    if snapshot is None:
-        if not change.makes_tables:
-            raise DatasetNotFoundError(f"there is no table at {location.uri}", kind="dataset")
-        return
-    if read_version is None and not given and change.needs_read_version:
-        raise ValueError("read_version is needed: what happened since then has to be looked at")
-    flags.check_writable(snapshot.manifest.reader_flags, snapshot.manifest.writer_flags)
-
-
-def located(
-    uri: str | os.PathLike[str] | Dataset, options: AccessOptions | CommitAccessOptions
-) -> tuple[TableLocation, Session]:
-    """The location of a user's table, and its session.
-
-    Parameters
-    ----------
-    uri : str, path or Dataset
-    options : AccessOptions or CommitAccessOptions
-
-    Raises
-    ------
-    TypeError
-        Neither a path nor a Dataset, for example rows.
-    ValueError
-        Options are given beside a Dataset, which has its own.
-    """
-    lock: CommitLock | None = cast(CommitAccessOptions, options).get("commit_lock")
-    storage_options = with_lock(options.get("storage_options"), lock)
-    allowed_bases = options.get("allowed_bases")
-    session = options.get("session")
-    if not isinstance(uri, Dataset | str | os.PathLike):
-        raise TypeError(
-            f"uri is a path, a URL or a Dataset, not {type(uri).__name__}: the rows are the first argument and the "
-            "table the second"
-        )
-    if not isinstance(uri, Dataset):
-        active = session or default()
-        location = TableLocation.of(os.fspath(uri), storage_options, False, allowed_bases, active.limits)
-        return location, active
-    if any(value is not None for value in (storage_options, allowed_bases, session)):
-        raise ValueError("a Dataset is open already: give its options to lancecy.dataset instead")
-    return uri.location, uri.session()
+    )
 
 
 def _placed(

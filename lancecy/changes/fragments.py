@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancecy.changes.base import Change
+from lancecy.changes.commits import located
 from lancecy.changes.delete import delete_of
 from lancecy.changes.insert import write_files
 from lancecy.changes.options import (
@@ -33,9 +34,7 @@ from lancecy.file.contents import FileContents, file_contents
 from lancecy.inspection.verification import verify
 from lancecy.keyword_options import checked_arguments, shared_options, whole_number
 from lancecy.schema import Field
-from lancecy.session import default
 from lancecy.store.reads import SourceFile, run
-from lancecy.table.location import TableLocation
 from lancecy.table.manifest import DataFile, DeletionFile, Fragment
 from lancecy.table.paths import DELETIONS, deletion_file_name
 from lancecy.table.rows import deletion, roaring
@@ -114,19 +113,9 @@ class FragmentChanges:
         """
         groups = {} if max_rows_per_group is None else {"max_rows_per_group": max_rows_per_group}
         written, _ = requests_of(mode, {**options, **_ONE_FILE, **groups, "progress": progress})
-        if isinstance(dataset_uri, Change):
-            snapshot: Snapshot | None = dataset_uri._target()
-            location, session = dataset_uri._snapshot.location, dataset_uri._snapshot.session
-        else:
-            session = options.get("session") or default()
-            location = TableLocation.of(
-                os.fspath(dataset_uri),
-                options.get("storage_options"),
-                False,
-                options.get("allowed_bases"),
-                session.limits,
-            )
-            snapshot = newest_snapshot(location, session)
+        location, session = located(dataset_uri, options)
+        is_open = isinstance(dataset_uri, Change)
+        snapshot = dataset_uri._target() if is_open else newest_snapshot(location, session)
         made = write_files(data, schema, location, session, snapshot, written)
         if not made:
             raise ValueError("there are no rows: a fragment has at least one")

@@ -66,8 +66,8 @@ class FileOptions(TypedDict, total=False):
 class VersionOptions(TypedDict, total=False):
     """Options recorded in a version, and options of a new table."""
 
-    enable_stable_row_ids: bool
-    enable_v2_manifest_paths: bool
+    enable_stable_row_ids: bool | None
+    enable_v2_manifest_paths: bool | None
     commit_message: str | None
     transaction_properties: Mapping[str, str] | None
     skip_auto_cleanup: bool
@@ -138,9 +138,9 @@ UNSUPPORTED_WRITES = {
     "external_blob_mode": "blobs given by URI are not written; pass their bytes",
     "allow_external_blob_outside_bases": "blobs given by URI are not written; pass their bytes",
     "blob_pack_file_size_threshold": "blobs are packed by their sizes",
-    "namespace_client": "lancecy has no namespaces yet; pass the URI of the table",
-    "table_id": "lancecy has no namespaces yet; pass the URI of the table",
-    "namespace_client_managed_versioning": "lancecy has no namespaces yet; pass the URI of the table",
+    "namespace_client": "pass the Dataset that lancecy.dataset(namespace=…, table_id=…) opens",
+    "table_id": "pass the Dataset that lancecy.dataset(namespace=…, table_id=…) opens",
+    "namespace_client_managed_versioning": "pass the Dataset that lancecy.dataset(namespace=…, table_id=…) opens",
 }
 """Pylance options that writers refuse, and the alternative to each."""
 
@@ -278,7 +278,7 @@ def requests_of(mode: Mode, options: Mapping[str, object]) -> tuple[WriteRequest
     written = WriteRequest(
         mode,
         given["data_storage_version"],
-        given["enable_stable_row_ids"],
+        bool(given["enable_stable_row_ids"]),
         tuple(given["initial_bases"] or ()),
         None if bases is None else tuple(bases),
         given["target_all_bases"],
@@ -342,7 +342,7 @@ def commit_request(
         An option is invalid.
     """
     given: dict[str, Any] = {**WRITE_DEFAULTS, **options}
-    naming = Naming.V2 if given["enable_v2_manifest_paths"] else Naming.V1
+    naming = Naming.V1 if given["enable_v2_manifest_paths"] is False else Naming.V2
     properties = dict(given["transaction_properties"] or {})
     durable = is_durable(given["durability"])
     cleans = not given["skip_auto_cleanup"]

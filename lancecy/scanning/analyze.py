@@ -183,7 +183,7 @@ def analyze(
         The scan fails.
     """
     meter = MeteredSession(context.session)
-    fresh = ScanContext(context.snapshot, meter)
+    fresh = ScanContext(context.snapshot, meter, context.living)
     fresh.sources = context.sources
     run = _Run(fresh, meter)
     all_rows = sum(context.live_rows(fragment) for fragment in context.selected(request.fragments))

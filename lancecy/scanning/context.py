@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from itertools import zip_longest
 from typing import Any, TypeVar
@@ -58,11 +59,14 @@ class ScanContext:
         Candidate sources that every scan asks.
     plans : dict
         Plans that scans with the same arguments share (``scanning.plan.kept_plan``), and their candidates.
+    living : ScanContext or None
+        The context of the same version, if this one has its deleted rows too.
     """
 
-    def __init__(self, snapshot: Snapshot, session: Session) -> None:
+    def __init__(self, snapshot: Snapshot, session: Session, living: ScanContext | None = None) -> None:
         self.snapshot = snapshot
         self.session = session
+        self.living = living
         self.sources: tuple[CandidateSource, ...] = SOURCES
         self._opened: dict[int, FragmentFiles] = {}
         self._opening: dict[int, threading.Lock] = {}
@@ -83,6 +87,35 @@ class ScanContext:
     def table(self) -> FragmentTable:
         """The fragments as columns."""
         return self.snapshot.manifest.fragment_table
+
+    def asked_by(self, request: ScanRequest) -> ScanContext:
+        """The context whose rows a request means: this one, or that with the deleted rows.
+
+        Parameters
+        ----------
+        request : ScanRequest
+        """
+        return self._with_deleted if request.with_deleted else self
+
+    @cached_property
+    def _with_deleted(self) -> ScanContext:
+        manifest = self.snapshot.manifest
+        whole = tuple(replace(fragment, deletion_file=None) for fragment in manifest.fragments)
+        return ScanContext(
+            replace(self.snapshot, manifest=replace(manifest, fragments=whole)), self.session, self
+        )
+
+    def are_deleted(self, files: FragmentFiles, offsets: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        """Which rows are deleted; None if none is.
+
+        Parameters
+        ----------
+        files : FragmentFiles
+        offsets : (n,) int64
+            Physical row offsets in the fragment, in any order.
+        """
+        deleted = files.deleted if self.living is None else self.living.files(files.fragment.id).deleted
+        return None if deleted is None or not len(deleted) else deleted.holds(offsets)
 
     def metadata(self, fragment_id: int) -> Fragment:
         """Manifest entry of one fragment; the others need not be made.
@@ -332,6 +365,8 @@ class ScanContext:
         -------
         (n,) uint64
         """
+        if self.living is not None:
+            return self.living.row_offsets(self.living.files(files.fragment.id), offsets)
         found = offsets + self._first_rows[files.fragment.id]
         if files.deleted is not None:
             found -= np.searchsorted(files.deleted.offsets, offsets)
@@ -466,7 +501,7 @@ def context_for(spec: ScanSpec, session: Session | None = None) -> ScanContext:
     with _contexts_lock:
         found = _contexts.get(key)
     if found is not None:
-        return found
+        return found.asked_by(spec.request)
     snapshot = _planned(spec, session)
     if spec.identity and snapshot.identity != spec.identity:
         raise NotFoundError(
@@ -480,4 +515,4 @@ def context_for(spec: ScanSpec, session: Session | None = None) -> ScanContext:
         while len(_contexts) >= _MAX_CONTEXTS:
             _contexts.pop(next(iter(_contexts)))
         _contexts[key] = context
-    return context
+    return context.asked_by(spec.request)

@@ -27,7 +27,7 @@ from lancecy.scanning.outputs import (
     read_several,
 )
 from lancecy.scanning.project import Projection
-from lancecy.scanning.request import ROW_OFFSET
+from lancecy.scanning.request import NULL_IF_DELETED, ROW_OFFSET
 from lancecy.scanning.sources import CandidateSource, PageStatistics, Question, answers, concerned
 from lancecy.scanning.task import ScanUnit
 from lancecy.scanning.units import (
@@ -259,11 +259,13 @@ def virtual_columns(
     if not names:
         return {}
     offsets, found = rows.to_indices(), (context.snapshot, files.fragment, files.num_rows)
+    gone = None if context.living is None else context.are_deleted(files, offsets)
     return {
         name: pa.array(
             context.row_offsets(files, offsets)
             if name == ROW_OFFSET
-            else virtual_values(*found, name, offsets)
+            else virtual_values(*found, name, offsets),
+            mask=gone if name in NULL_IF_DELETED else None,
         )
         for name in names
     }

@@ -48,6 +48,7 @@ class ScanOptions(TypedDict, total=False):
     prefilter: bool | None
     with_row_id: bool | None
     with_row_address: bool | None
+    include_deleted_rows: bool | None
     use_stats: bool | None
     memory_bytes: int | None
     batch_readahead: int | None
@@ -67,13 +68,13 @@ SCAN_DEFAULTS: dict[str, Any] = {
     "scan_in_order": True,
     "with_row_id": False,
     "with_row_address": False,
+    "include_deleted_rows": False,
     "use_stats": True,
 }
 """Defaults by name; None where the scan decides."""
 
 UNSUPPORTED_SCANS = {
     "full_text_query": "lancecy has no full-text search yet; filter with LIKE or contains()",
-    "include_deleted_rows": "deleted rows are not read; open an older version with checkout_version",
     "index_segments": "a scan uses all segments of an index",
     "scan_stats_callback": "scanner(…).analyze() returns the rows, bytes and requests of a scan",
     "row_addr_allowlist": "filter with _rowaddr IN (…)",
@@ -84,6 +85,7 @@ UNSUPPORTED_SCANS = {
 WITHOUT_SCAN_OPTIONS = {
     **UNSUPPORTED_SCANS,
     "nearest": "scanner, to_table and other scans of a dataset search",
+    "include_deleted_rows": "scanner, to_table and other scans of a dataset return deleted rows",
     **dict.fromkeys(
         (
             "batch_readahead",

@@ -21,7 +21,7 @@ from lancecy.expr import Bound, Expr, bind, conjuncts
 from lancecy.expr.nodes import Call
 from lancecy.expr.nodes import Column as ColumnExpr
 from lancecy.scanning.column_forms import compared_texts, read_as_stored, read_in_codes, stored_paths
-from lancecy.scanning.request import ROW_OFFSET, VIRTUAL_COLUMNS, ScanRequest
+from lancecy.scanning.request import NULL_IF_DELETED, ROW_OFFSET, VIRTUAL_COLUMNS, ScanRequest
 from lancecy.scanning.virtual import is_selectable
 from lancecy.schema import Field, Schema
 
@@ -188,10 +188,10 @@ def _stored(schema: Schema, name: str, path: Path, coded: frozenset[str]) -> Out
     return Output(leaf.arrow_field.with_name(name).with_nullable(nullable), path=path)
 
 
-def _names(arrow: pa.Schema, virtual: Sequence[str]) -> pa.Schema:
+def _names(arrow: pa.Schema, virtual: Sequence[str], with_deleted: bool = False) -> pa.Schema:
     """Schema that expressions see: virtual columns, and children of structs under any extension type."""
     fields = [field.with_type(bare_type(field.type)) for field in arrow]
-    fields += [pa.field(name, pa.uint64(), False) for name in virtual]
+    fields += [pa.field(name, pa.uint64(), with_deleted and name in NULL_IF_DELETED) for name in virtual]
     return pa.schema(fields, metadata=arrow.metadata)
 
 
@@ -251,7 +251,7 @@ def project(schema: Schema, request: ScanRequest) -> Projection:
     columns = [(name, None) for name in schema.names] if request.columns is None else request.columns
     has_expressions = request.filter is not None or any(expr is not None for _, expr in columns)
     virtual = _virtual_names(schema)
-    names = _names(arrow, virtual) if has_expressions else arrow
+    names = _names(arrow, virtual, request.with_deleted) if has_expressions else arrow
     coded = read_in_codes(schema, request.in_codes)
     outputs = tuple(_output(schema, names, virtual, coded, name, expr) for name, expr in columns)
     asked = {"_rowid": request.with_row_id, "_rowaddr": request.with_row_address}

@@ -15,6 +15,7 @@ from lancecy.expr.build import Filter
 from lancecy.keyword_options import whole_number
 
 __all__ = [
+    "NULL_IF_DELETED",
     "ROW_OFFSET",
     "VIRTUAL_COLUMNS",
     "Columns",
@@ -35,6 +36,9 @@ VIRTUAL_COLUMNS = (
     "_row_last_updated_at_version",
 )
 """Columns of uint64 that no file holds, see ``scanning.virtual``. A stored column of the same name hides one."""
+
+NULL_IF_DELETED = frozenset(("_rowid", "_rowaddr"))
+"""The virtual columns that are null for deleted rows."""
 
 Columns: TypeAlias = "Sequence[str] | Mapping[str, object] | None"
 """Names, or a mapping from output name to SQL text or expression; None means every column."""
@@ -68,6 +72,8 @@ class ScanRequest:
         Use indices: False, no; True, and raise if one cannot be read; None, and warn then.
     in_codes : tuple of str
         Text columns that are returned as Arrow dictionaries.
+    with_deleted : bool
+        Return deleted rows too, whose row id and address are null.
     """
 
     columns: tuple[tuple[str, Expr | None], ...] | None = None
@@ -83,6 +89,7 @@ class ScanRequest:
     use_stats: bool = True
     index_use: bool | None = None
     in_codes: tuple[str, ...] = ()
+    with_deleted: bool = False
 
     def narrowed(self, names: Sequence[str]) -> ScanRequest:
         """The same request with only these of its columns.
@@ -210,6 +217,7 @@ def make_request(
     use_stats: bool = True,
     index_use: bool | None = None,
     read_dictionary: Sequence[str] = (),
+    with_deleted: bool = False,
 ) -> ScanRequest:
     """Check the user's arguments and make a request from them.
 
@@ -225,6 +233,10 @@ def make_request(
     """
     instant = time_now()
     listed = _column_list(columns, schema, instant)
+    if with_deleted and not with_row_id and (listed is None or ("_rowid", None) not in listed):
+        raise ValueError(
+            "include_deleted_rows=True needs with_row_id=True: the row id, which is null, tells the rows that are deleted"
+        )
     return ScanRequest(
         columns=listed,
         filter=_parsed(filter, schema, instant),
@@ -236,7 +248,9 @@ def make_request(
         with_row_id=bool(with_row_id),
         fragments=None if fragments is None else tuple(whole_number("a fragment", f) for f in fragments),
         ordered=bool(ordered),
-        use_stats=bool(use_stats),
+        # What is known of living rows does not hold for all.
+        use_stats=bool(use_stats) and not with_deleted,
         index_use=None if index_use is None else bool(index_use),
         in_codes=tuple(read_dictionary),
+        with_deleted=bool(with_deleted),
     )

@@ -160,12 +160,7 @@ def _living(context: ScanContext, addresses: UInt64, asked: Int64) -> Iterator[F
 
 def _alive(files: FragmentFiles, offsets: Int64) -> NDArray[np.bool_] | None:
     """Which of the rows are not deleted; None if nothing is deleted."""
-    if files.deleted is None or not len(files.deleted):
-        return None
-    gone = files.deleted.offsets
-    at = np.minimum(np.searchsorted(gone, offsets), gone.size - 1)
-    alive: NDArray[np.bool_] = gone[at] != offsets
-    return alive
+    return None if files.deleted is None or not len(files.deleted) else ~files.deleted.holds(offsets)
 
 
 def _check_fragments(context: ScanContext, wanted: Sequence[int]) -> None:

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from lancecy.api.datasets import Dataset
 from lancecy.api.named_tables import with_place
-from lancecy.api.writers import located, opened_at
+from lancecy.api.writers import opened_at
+from lancecy.changes.commits import located
 from lancecy.changes.options import UNSUPPORTED_WRITES, WRITE_DEFAULTS, Mode, WriteOptions, requests_of
 from lancecy.changes.planning import target_schema
 from lancecy.changes.shared import SharedWrite, share

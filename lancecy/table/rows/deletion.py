@@ -67,6 +67,18 @@ class DeletionVector:
         first, last = np.searchsorted(self.offsets, [start, stop])
         return self.offsets[first:last]
 
+    def holds(self, offsets: Int64) -> NDArray[np.bool_]:
+        """Which of these offsets are deleted, in any order; there is at least one deleted row.
+
+        Examples
+        --------
+        >>> DeletionVector(np.array([2, 5, 9])).holds(np.array([5, 6]))
+        array([ True, False])
+        """
+        at = np.minimum(np.searchsorted(self.offsets, offsets), self.offsets.size - 1)
+        found: NDArray[np.bool_] = self.offsets[at] == offsets
+        return found
+
 
 def decode(
     memory: Memory, file: DeletionFile, num_rows: int | None, limits: Limits = DEFAULT_LIMITS
