@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 import numpy as np
@@ -34,7 +35,7 @@ from lancecy.expr.build import Filter
 from lancecy.inspection import display
 from lancecy.inspection.bases import BaseStatus, base_statuses
 from lancecy.inspection.sizes import DatasetStats, Layout, layout
-from lancecy.inspection.verification import Verification, verify
+from lancecy.inspection.verification import Verification, raise_if_damaged, verify
 from lancecy.interop.delayed import block_bytes, delayed_tables
 from lancecy.keyword_options import checked_arguments, shared_options, whole_number
 from lancecy.limits import Limits
@@ -65,7 +66,7 @@ from lancecy.table.refs.reference import Reference
 from lancecy.table.replicas import Replicas, check_replicas
 from lancecy.table.snapshot import Snapshot, committed_snapshot, load_reference, load_snapshot
 from lancecy.table.versions import ManifestLocation
-from lancecy.table.versions.locate import list_versions
+from lancecy.table.versions.locate import Version, list_versions
 from lancecy.write.metadata import FragmentMetadata
 
 if TYPE_CHECKING:
@@ -257,6 +258,14 @@ def opened(uri: str | os.PathLike[str] | Dataset, **options: Unpack[OpenOptions]
     return uri
 
 
+def _described(version: Version) -> dict[str, Any]:
+    return {
+        "version": version.version,
+        "timestamp": version.timestamp,
+        "metadata": dict(version.summary),
+    }
+
+
 def _fragment_ids(fragments: Sequence[HasFragmentId | int] | None) -> list[int] | None:
     if fragments is None:
         return None
@@ -419,6 +428,13 @@ class Dataset(Scans, Changes, History, Branching, Clones):
         return self._snapshot.schema
 
     @property
+    def max_field_id(self) -> int:
+        """The largest field id of the columns and of the data files."""
+        files = (file for fragment in self._snapshot.fragments for file in fragment.files)
+        schema = (node.id for top in self._snapshot.schema.fields for node in top.walk())
+        return max(chain(schema, (number for file in files for number in file.fields)), default=-1)
+
+    @property
     def data_storage_version(self) -> str:
         """Version of the table's data files, such as ``"0.1"``."""
         return self._snapshot.manifest.data_version or "0.1"
@@ -460,10 +476,19 @@ class Dataset(Scans, Changes, History, Branching, Clones):
 
         Reads one manifest per version.
         """
-        return [
-            {"version": v.version, "timestamp": v.timestamp, "metadata": dict(v.summary)}
-            for v in list_versions(self._snapshot.store, self._session, self._snapshot.versions)
-        ]
+        found = list_versions(self._snapshot.store, self._session, self._snapshot.versions)
+        return [_described(version) for version in found]
+
+    def get_version(self) -> dict[str, Any]:
+        """This version as :meth:`versions` describes it."""
+        snapshot = self._snapshot
+        found = Version(snapshot.version, snapshot.manifest_file, snapshot.store, snapshot.limits)
+        return _described(found)
+
+    def version_refs(self) -> list[dict[str, int]]:
+        """Numbers of all versions, oldest first, as ``{"version": int}``; reads no manifest, unlike :meth:`versions`."""
+        found = list_versions(self._snapshot.store, self._session, self._snapshot.versions)
+        return [{"version": each.version} for each in found]
 
     @property
     def latest_version(self) -> int:
@@ -859,9 +884,38 @@ class Dataset(Scans, Changes, History, Branching, Clones):
 
     # -- fragments ------------------------------------------------------------
 
-    def get_fragments(self) -> list[LanceFragment]:
-        """All fragments, in table order."""
-        return [LanceFragment(self, f) for f in self._context.fragments]
+    @checked_arguments()
+    def get_fragments(self, filter: Filter = None) -> list[LanceFragment]:
+        """Fragments in table order: all of them, or those that may have rows that pass a filter.
+
+        Parameters
+        ----------
+        filter : str, pyarrow.compute.Expression or lancecy.Expr, optional
+            Leaves out fragments of which metadata and indices, such as zone maps, tell that no row passes. No data file
+            is read.
+
+        Raises
+        ------
+        ColumnNotFoundError, ExpressionError
+            The filter does not fit the schema.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> ds = lancecy.write_dataset({"n": range(9)}, "memory://pruned", max_rows_per_file=3, zonemaps=True)
+        >>> [fragment.fragment_id for fragment in ds.get_fragments("n > 6")]
+        [2]
+        """
+        if filter is None:
+            return [LanceFragment(self, f) for f in self._context.fragments]
+        plan = self._scan({"columns": [], "filter": filter}).plan()
+        return [
+            LanceFragment(self, f) for f in self._context.selected([unit.fragment for unit in plan.units])
+        ]
+
+    def fragment_ids(self) -> list[int]:
+        """Ids of all fragments, ascending."""
+        return [fragment.stored_id for fragment in self._context.fragments]
 
     @checked_arguments()
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
@@ -948,6 +1002,18 @@ class Dataset(Scans, Changes, History, Branching, Clones):
         True
         """
         return verify(self._context, columns, _fragment_ids(fragments), progress)
+
+    def validate(self) -> None:
+        """Check the metadata of this version: fragments, files, deletions, row ids, tags and branches.
+
+        Opens every data file, and reads none of its pages: :meth:`verify` does.
+
+        Raises
+        ------
+        FormatError
+            Something is damaged or missing; the message says where.
+        """
+        raise_if_damaged(verify(self._context, ()))
 
     def diff(
         self,

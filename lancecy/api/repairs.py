@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lancecy.api.datasets import Dataset
-from lancecy.changes.repair import TableRepair, repaired
+from lancecy.changes.repair import TableRepair, repaired_after
 from lancecy.limits import Limits
 from lancecy.session import Session, default
-from lancecy.table.commit.driver import set_damaged_aside
 from lancecy.table.location import TableLocation
 from lancecy.table.snapshot import load_snapshot
 
@@ -69,5 +68,4 @@ def repair(
         os.fspath(uri), storage_options, untrusted, allowed_bases, limits or active.limits
     )
     active = active.with_limits(location.limits)
-    aside = set_damaged_aside(location, active, every=True, foreign=True)
-    return repaired(Dataset(load_snapshot(location, session=active)), aside)
+    return repaired_after(location, active, lambda: Dataset(load_snapshot(location, session=active)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from lancecy.errors import ConflictError, FormatError, LanceError, NotFoundError, warn
 from lancecy.progress import Progress
@@ -12,18 +13,29 @@ from lancecy.session import Session
 from lancecy.store.uri import canonical_uri
 from lancecy.table import flags
 from lancecy.table.cleanup.automatic import auto_cleanup
-from lancecy.table.cleanup.run import CleanupOptions, CleanupStats, Scope, cleanup, cleanup_all
+from lancecy.table.cleanup.run import (
+    CleanupOptions,
+    CleanupPlan,
+    CleanupStats,
+    Scope,
+    cleanup,
+    cleanup_all,
+    cleanup_plan,
+)
 from lancecy.table.commit.driver import drive, foreign_newest
 from lancecy.table.commit.options import Committed
 from lancecy.table.location import TableLocation
 from lancecy.table.refs import Branch
 from lancecy.table.refs.files import branches
 from lancecy.table.refs.places import branch_location, main_location
+from lancecy.table.requests import Steps
 from lancecy.table.snapshot import Snapshot, load_snapshot
 from lancecy.table.versions import version_store
 from lancecy.table.versions.damage import with_remedy
 
-__all__ = ["USED_BY", "clean", "clean_after", "clean_all"]
+__all__ = ["USED_BY", "clean", "clean_after", "clean_all", "plan_cleanup"]
+
+T = TypeVar("T")
 
 USED_BY = "lancecy.used_by"
 """Configuration key: roots of the tables that use files of this table, one per line."""
@@ -155,6 +167,52 @@ def _clean(
     dry_run: bool,
 ) -> CleanupStats:
     """Clean up tables at their newest versions, which have the same main table."""
+    place = _place_of(tables, used_by)
+    work = [*zip(place.scopes, options, strict=True)]
+    return place.run(
+        cleanup_all(work, progress, dry_run=dry_run)
+        if len(work) > 1
+        else cleanup(*work[0], progress, dry_run=dry_run)
+    )
+
+
+def plan_cleanup(
+    newest: Snapshot, options: CleanupOptions, used_by: Iterable[str | os.PathLike[str]] = ()
+) -> CleanupPlan:
+    """What :func:`clean` would remove; parameters and errors as there."""
+    _check(options)
+    place = _place_of([newest], used_by)
+    return place.run(cleanup_plan(place.scopes[0], options))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The storage of tables that are cleaned up, and what other tables need of it.
+
+    Attributes
+    ----------
+    scopes : list of Scope
+        Of each table.
+    location : TableLocation
+        Of their main table.
+    session : Session
+    """
+
+    scopes: list[Scope]
+    location: TableLocation
+    session: Session
+
+    def run(self, steps: Steps[T]) -> T:
+        """The result of a cleanup's requests."""
+        store, own = self.location.open(self.session), self.location.open(self.session, follow_symlinks=False)
+        try:
+            return drive(steps, store, self.session, self.location, own)
+        except FormatError as error:
+            raise with_remedy(error, store.uri)
+
+
+def _place_of(tables: Sequence[Snapshot], used_by: Iterable[str | os.PathLike[str]]) -> _Place:
+    """The place of tables at their newest versions, which have the same main table."""
     named, noted, session = [canonical_uri(root) for root in used_by], list[str](), tables[0].session
     for newest in tables:
         flags.check_writable(newest.manifest.reader_flags, newest.manifest.writer_flags)
@@ -166,17 +224,7 @@ def _clean(
         if foreign is not None:
             raise foreign.within("a cleanup that removed nothing")
     location = main_location(tables[0].location, tables[0].manifest.branch).allowing(named)
-    store, own = location.open(session), location.open(session, follow_symlinks=False)
     users = tuple(dict.fromkeys((*named, *noted)))
-    versions = version_store(store)
+    versions = version_store(location.open(session))
     scopes = [Scope(versions, newest.manifest.branch, users, limits=location.limits) for newest in tables]
-    work = [*zip(scopes, options, strict=True)]
-    steps = (
-        cleanup_all(work, progress, dry_run=dry_run)
-        if len(work) > 1
-        else cleanup(*work[0], progress, dry_run=dry_run)
-    )
-    try:
-        return drive(steps, store, session, location, own)
-    except FormatError as error:
-        raise with_remedy(error, store.uri)
+    return _Place(scopes, location, session)

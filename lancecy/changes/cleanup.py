@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from datetime import timedelta
 
 from lancecy.changes.base import Change
-from lancecy.changes.clean import clean, clean_all
+from lancecy.changes.clean import clean, clean_all, plan_cleanup
+from lancecy.changes.explain_cleanup import CleanupExplanation, explained_cleanup
 from lancecy.keyword_options import checked_arguments, whole_number
 from lancecy.progress import Progress
 from lancecy.table.cleanup.run import CleanupOptions, CleanupStats
@@ -115,19 +117,92 @@ class Cleanups(Change):
         """
         if isinstance(used_by, str | os.PathLike):
             raise TypeError("used_by must be a list of roots, not a single one: write [root]")
-        if older_than is None and retain_versions is None and versions is None:
-            older_than = _USUAL_AGE
-        options = CleanupOptions(
-            self._snapshot.version,
-            None if older_than is None else older_than // timedelta(microseconds=1) * 1000,
-            retain_versions,
-            None if versions is None else frozenset(whole_number("versions", v) for v in versions),
-            delete_unverified,
-            error_if_tagged_old_versions,
-            None if delete_rate_limit is None else whole_number("delete_rate_limit", delete_rate_limit),
-            None if delete_concurrency is None else whole_number("delete_concurrency", delete_concurrency),
+        options = _options(self._snapshot.version, older_than, retain_versions, versions)
+        options = replace(
+            options,
+            unverified=delete_unverified,
+            fail_if_tagged=error_if_tagged_old_versions,
+            files_per_second=None
+            if delete_rate_limit is None
+            else whole_number("delete_rate_limit", delete_rate_limit),
+            files_at_once=None
+            if delete_concurrency is None
+            else whole_number("delete_concurrency", delete_concurrency),
         )
         if all_branches and versions is not None:
             raise ValueError("versions are numbers of one branch: leave all_branches out")
         cleaned = clean_all if all_branches else clean
         return cleaned(self._newest(), options, used_by, progress, dry_run=dry_run)
+
+    @checked_arguments()
+    def explain_cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        delete_rate_limit: int | None = None,
+        versions: Collection[int] | None = None,
+        include_files: bool = False,
+        max_files: int = 1000,
+        used_by: Iterable[str | os.PathLike[str]] = (),
+    ) -> CleanupExplanation:
+        """What :meth:`cleanup_old_versions` would remove with the same arguments; nothing is removed.
+
+        Parameters
+        ----------
+        older_than, retain_versions, delete_unverified, error_if_tagged_old_versions, versions, used_by
+            As for :meth:`cleanup_old_versions`.
+        delete_rate_limit : int, optional
+            Accepted as in pylance, and ignored.
+        include_files : bool
+            List the files.
+        max_files : int
+            Maximum number of files in the list.
+
+        Returns
+        -------
+        CleanupExplanation
+
+        Raises
+        ------
+        ValueError
+            ``max_files`` is less than 1; or as for :meth:`cleanup_old_versions`.
+        LanceError, TypeError
+            As for :meth:`cleanup_old_versions`.
+
+        Examples
+        --------
+        >>> import lancecy, tempfile
+        >>> from datetime import timedelta
+        >>> ds = lancecy.write_dataset({"a": [1]}, tempfile.mkdtemp() + "/t.lance")
+        >>> ds.insert({"a": [2]}, mode="overwrite")
+        >>> found = ds.explain_cleanup_old_versions(timedelta(0), include_files=True)
+        >>> found.stats.data_files_removed, sorted(file.kind for file in found.candidate_files)
+        (1, ['data', 'manifest', 'transaction'])
+        """
+        if max_files < 1:
+            raise ValueError(f"max_files is {max_files}; it has to be at least 1")
+        options = _options(self._snapshot.version, older_than, retain_versions, versions)
+        options = replace(options, unverified=delete_unverified, fail_if_tagged=error_if_tagged_old_versions)
+        newest = self._newest()
+        plan = plan_cleanup(newest, options, used_by)
+        return explained_cleanup(plan, newest.version, max_files if include_files else 0, max_files)
+
+
+def _options(
+    opened: int,
+    older_than: timedelta | None,
+    retain_versions: int | None,
+    versions: Collection[int] | None,
+) -> CleanupOptions:
+    """The options that say which versions are old."""
+    if older_than is None and retain_versions is None and versions is None:
+        older_than = _USUAL_AGE
+    return CleanupOptions(
+        opened,
+        None if older_than is None else older_than // timedelta(microseconds=1) * 1000,
+        retain_versions,
+        None if versions is None else frozenset(whole_number("versions", v) for v in versions),
+    )

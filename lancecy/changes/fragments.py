@@ -28,10 +28,10 @@ from lancecy.changes.options import (
     NewFragmentOptions,
     requests_of,
 )
-from lancecy.errors import FormatError, RowNotFoundError, SchemaError
+from lancecy.errors import RowNotFoundError, SchemaError
 from lancecy.expr.build import Filter
 from lancecy.file.contents import FileContents, file_contents
-from lancecy.inspection.verification import verify
+from lancecy.inspection.verification import raise_if_damaged, verify
 from lancecy.keyword_options import checked_arguments, shared_options, whole_number
 from lancecy.schema import Field
 from lancecy.store.reads import SourceFile, run
@@ -228,10 +228,7 @@ class FragmentChanges:
         FormatError
             Something is damaged; the message says where.
         """
-        found = verify(self._dataset.context, None, [self._metadata.id])
-        if not found.is_ok:
-            damaged = [str(finding) for finding in found.findings if finding.severity != "note"]
-            raise FormatError("; ".join(damaged))
+        raise_if_damaged(verify(self._dataset.context, None, [self._metadata.id]))
 
 
 def _offsets(offsets: Iterable[int], rows: int, fragment_id: int) -> NDArray[np.int64]:

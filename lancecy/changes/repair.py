@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lancecy.changes.base import Change
 from lancecy.errors import LimitError, printable
-from lancecy.table.commit.driver import set_damaged_aside
+from lancecy.session import Session
+from lancecy.table import flags
+from lancecy.table.commit.driver import rename_to_v2, set_damaged_aside
 from lancecy.table.commit.set_aside import SetAside
+from lancecy.table.location import TableLocation
 from lancecy.table.operations import RepairRowIds
 from lancecy.table.row_id_checks import row_id_faults
 from lancecy.table.rows.id_index_build import SameIdError
@@ -16,7 +20,7 @@ from lancecy.table.rows.id_index_build import SameIdError
 if TYPE_CHECKING:
     from lancecy.table.snapshot import Snapshot
 
-__all__ = ["Repairs", "TableRepair", "repaired"]
+__all__ = ["Repairs", "TableRepair", "repaired_after"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,8 @@ class TableRepair:
         The next row id after the repair.
     was_next_row_id : int
         The next row id before the repair.
+    renamed : tuple of int
+        Versions whose manifests got V2 names: a migration of the names was interrupted.
     """
 
     version: int
@@ -50,9 +56,12 @@ class TableRepair:
     indices: tuple[str, ...]
     next_row_id: int
     was_next_row_id: int
+    renamed: tuple[int, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.set_aside or self.fragments) or self.next_row_id != self.was_next_row_id
+        return (
+            bool(self.set_aside or self.fragments or self.renamed) or self.next_row_id != self.was_next_row_id
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, fit for JSON."""
@@ -60,6 +69,8 @@ class TableRepair:
 
     def __str__(self) -> str:
         lines = [str(one) for one in self.set_aside]
+        if self.renamed:
+            lines.append(f"the manifests of {len(self.renamed):,} versions got V2 names")
         if self.fragments:
             lines.append(f"{self.rows:,} rows of {len(self.fragments):,} fragments got row ids")
         if self.indices:
@@ -80,7 +91,7 @@ class Repairs(Change):
     def repair(self) -> TableRepair:
         """Repair damaged manifests and missing row ids, so that the table can be read and written again.
 
-        Every version whose manifest is damaged gets the rows of the newest sound version before it, and keeps its
+        A migration of the manifests' names that was interrupted is finished. Every version whose manifest is damaged gets the rows of the newest sound version before it, and keeps its
         number; the damaged bytes are kept in ``_damaged/``. A damaged version that no sound one precedes is removed. So
         is the newest manifest treated if it belongs to another table. Sound versions and data files are not touched.
         Then, in a table with stable row ids, the rows of fragments without ids get new ones, and the next free id is
@@ -117,27 +128,63 @@ class Repairs(Change):
         >>> ds.repair(), ds.version
         (nothing to repair, 1)
         """
-        return repaired(
-            self, set_damaged_aside(self._snapshot.location, self._snapshot.session, every=True, foreign=True)
-        )
+        return repaired_after(self._snapshot.location, self._snapshot.session, lambda: self)
+
+    def migrate_manifest_paths_v2(self) -> None:
+        """Give the manifests of the table V2 names, which list the newest first; does nothing if they have such names.
+
+        No other process may write to the table meanwhile, and until it is done the table cannot be opened. If it is
+        interrupted, this method or :func:`lancecy.repair` finishes it. Branches are renamed by themselves.
+
+        Raises
+        ------
+        FormatError
+            A version has two different manifests, because another process wrote to the table.
+        UnsupportedError
+            The versions are in an external manifest store, or the store has no conditional put.
+        StoreError
+            The storage failed; another call does the rest.
+
+        Examples
+        --------
+        >>> import lancecy, pathlib, tempfile
+        >>> place = tempfile.mkdtemp() + "/t.lance"
+        >>> ds = lancecy.write_dataset({"a": [1]}, place, enable_v2_manifest_paths=False)
+        >>> ds.migrate_manifest_paths_v2()
+        >>> [path.name for path in pathlib.Path(ds.uri, "_versions").iterdir()]
+        ['18446744073709551614.manifest']
+        """
+        manifest = self._snapshot.manifest
+        flags.check_writable(manifest.reader_flags, manifest.writer_flags)
+        rename_to_v2(self._snapshot.location, self._snapshot.session)
+        self._move(manifest.version)
 
 
-def repaired(table: Change, aside: tuple[SetAside, ...]) -> TableRepair:
-    """Repair the row ids of a table whose damaged manifests were set aside; see :meth:`Repairs.repair`.
+def repaired_after(location: TableLocation, session: Session, opened: Callable[[], Change]) -> TableRepair:
+    """Repair a table; see :meth:`Repairs.repair`.
 
     Parameters
     ----------
-    table : Change
-        Moves to the newest version if anything was changed.
-    aside : tuple of SetAside
+    location : TableLocation
+    session : Session
+    opened : function
+        The table, which moves to the newest version if anything was changed; called when it can be opened.
 
     Raises
     ------
     LanceError
         See there.
     """
-    if aside:
+    renamed = rename_to_v2(location, session, only_begun=True)
+    aside = set_damaged_aside(location, session, every=True, foreign=True)
+    table = opened()
+    if aside or renamed:
         table._move(None)
+    return replace(_with_row_ids(table, aside), renamed=renamed)
+
+
+def _with_row_ids(table: Change, aside: tuple[SetAside, ...]) -> TableRepair:
+    """Repair the row ids of a table whose damaged manifests were set aside."""
     before = table._newest()
     manifest = before.manifest
     if not manifest.has_stable_row_ids:

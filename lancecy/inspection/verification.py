@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lancecy.encodings.arrow.columns import ArrowArray, bare, joined
-from lancecy.errors import LanceError, UnsupportedError, printable
+from lancecy.errors import FormatError, LanceError, UnsupportedError, printable
 from lancecy.inspection.references import reference_problems
 from lancecy.progress import Progress, Step, silent
 from lancecy.rows import RowSelection
@@ -40,7 +40,7 @@ from lancecy.table.manifest import Fragment
 from lancecy.table.row_id_checks import row_id_faults
 from lancecy.table.snapshot import Snapshot
 
-__all__ = ["Finding", "Verification", "contradictions", "verify"]
+__all__ = ["Finding", "Verification", "contradictions", "raise_if_damaged", "verify"]
 
 
 _SHOWN = 50
@@ -300,6 +300,23 @@ def verify(
         run.checked,
         tuple(run.findings),
     )
+
+
+def raise_if_damaged(found: Verification) -> None:
+    """Raise what a verification found, unless that is nothing but notes.
+
+    Parameters
+    ----------
+    found : Verification
+
+    Raises
+    ------
+    FormatError
+        Something is damaged.
+    """
+    damaged = [str(finding) for finding in found.findings if finding.severity != "note"]
+    if damaged:
+        raise FormatError("; ".join(damaged))
 
 
 @dataclass

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lancecy.errors import (
     ConflictError,
@@ -55,9 +55,47 @@ from lancecy.table.refs.names import GUARDS
 from lancecy.table.requests import ListOwned, Now, Remove, Steps, StoreTime, Wait, again
 from lancecy.table.wire.references import References
 
-__all__ = ["CleanupOptions", "CleanupStats", "Scope", "cleanup", "cleanup_all"]
+__all__ = [
+    "CleanupOptions",
+    "CleanupPlan",
+    "CleanupStats",
+    "Scope",
+    "cleanup",
+    "cleanup_all",
+    "cleanup_plan",
+]
 
 _BATCH = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupPlan:
+    """What a cleanup would remove, and why the rest stays.
+
+    Attributes
+    ----------
+    removal : Removal
+    known : frozenset of str
+        Paths of files that a removed version names; other files of the removal are left of commits that failed.
+    pins : tuple of Pin
+        Tags and branches that need versions of this table.
+    """
+
+    removal: Removal
+    known: frozenset[str]
+    pins: tuple[Pin, ...]
+
+
+def cleanup_plan(
+    scope: Scope, options: CleanupOptions, progress: Progress | None = None
+) -> Steps[CleanupPlan]:
+    """Requests that find what :func:`cleanup` would remove; parameters and errors as there."""
+    work = _Cleanup(scope, options, progress or silent)
+    try:
+        removal = yield from work.planned()
+    except LanceError as error:
+        raise error.within("a cleanup that removed nothing")
+    return CleanupPlan(removal, frozenset(scope.home + path for path in work.named), tuple(work.own_pins()))
 
 
 def cleanup(
@@ -145,6 +183,7 @@ class _Cleanup:
         self.pins: frozenset[Pin] = frozenset()
         self.read: set[tuple[str, str]] = set()  # manifests, by table root and path
         self.files: set[str] = set()  # listed at the start
+        self.named: set[str] = set()  # by versions that go, below the table's folder
         self.going: dict[int, Found] = {}
         self.times = Times(0, None)
         self.guard = ""  # path of the announcement
@@ -185,7 +224,7 @@ class _Cleanup:
         for found in history:
             kept |= set() if found.references.version in going else found.references.own
         self.files = {meta.path for meta in files}
-        named = {path for found in going.values() for path in found.references.own}
+        named = self.named = {path for found in going.values() for path in found.references.own}
         pending = [meta for meta in files if self._may_be_pending(meta, kept | named, times)]
         intents = yield from self.needs.intents(pending)
         for version in intents.restored & set(going):
@@ -205,7 +244,7 @@ class _Cleanup:
             if found.meta.path in ours and not found.references.tagged
         }
         self._check_tags(going)
-        for pin in self._own_pins():
+        for pin in self.own_pins():
             going.pop(pin.version, None)
         return going
 
@@ -221,7 +260,7 @@ class _Cleanup:
 
     def _check_tags(self, going: dict[int, Found]) -> None:
         tagged = sorted(
-            (pin.version, pin.path) for pin in self._own_pins() if pin.is_tag and pin.version in going
+            (pin.version, pin.path) for pin in self.own_pins() if pin.is_tag and pin.version in going
         )
         if tagged and self.options.fail_if_tagged:
             shown = ", ".join(f"{version} ({path})" for version, path in tagged[:5])
@@ -230,7 +269,8 @@ class _Cleanup:
                 "versions with error_if_tagged_old_versions=False"
             )
 
-    def _own_pins(self) -> list[Pin]:
+    def own_pins(self) -> list[Pin]:
+        """Tags of this table, and branches that begin at its versions."""
         return [pin for pin in self.pins if pin.branch == self.scope.branch]
 
     def _read(self, manifest: ListedManifest) -> Steps[References | None]:

@@ -46,9 +46,10 @@ from lancecy.table.requests import (
 from lancecy.table.snapshot import manifest_bytes
 from lancecy.table.versions import VersionStore, version_store
 from lancecy.table.versions.damage import with_remedy
+from lancecy.table.versions.renaming import rename_manifests
 from lancecy.table.wire.references import nanoseconds
 
-__all__ = ["check_create", "commit_to", "drive", "foreign_newest", "set_damaged_aside"]
+__all__ = ["check_create", "commit_to", "drive", "foreign_newest", "rename_to_v2", "set_damaged_aside"]
 
 T = TypeVar("T")
 
@@ -122,6 +123,31 @@ def set_damaged_aside(
             session,
             location,
         )
+    except FormatError as error:
+        raise error.within(store.uri)
+
+
+def rename_to_v2(location: TableLocation, session: Session, *, only_begun: bool = False) -> tuple[int, ...]:
+    """Give the manifests of a table V2 names (``versions.renaming``); returns the versions that had V1 names.
+
+    Parameters
+    ----------
+    location : TableLocation
+    session : Session
+    only_begun : bool
+        See there.
+
+    Raises
+    ------
+    LanceError
+        See there.
+    """
+    store = location.open(session)
+    versions = version_store(store)
+    if versions.needs_conditional_put and not only_begun:
+        check_create(store)
+    try:
+        return drive(rename_manifests(versions, only_begun=only_begun), store, session, location)
     except FormatError as error:
         raise error.within(store.uri)
 

@@ -194,6 +194,7 @@ def _newer(one: ManifestLocation | None, other: ManifestLocation) -> ManifestLoc
         return other
     if one.naming is not other.naming:
         raise FormatError(
-            f"{VERSIONS}/ has manifests of both naming schemes, {one.path} and {other.path}; keep those of one"
+            f"{VERSIONS}/ has manifests of both naming schemes, {one.path} and {other.path}: lancecy.repair "
+            "finishes a migration of the names that was interrupted"
         )
     return one if one.version >= other.version else other
