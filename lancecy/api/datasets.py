@@ -24,6 +24,7 @@ from lancecy.api.clones import Clones
 from lancecy.api.diff import TableDiff, compare
 from lancecy.api.history import History
 from lancecy.api.named_tables import NAMESPACE_ALIASES, with_place
+from lancecy.api.pylance_names import DATASET_NAMES, FRAGMENT_NAMES, RefusedNames
 from lancecy.api.refs import Tags
 from lancecy.api.scanners import Scanner
 from lancecy.api.searches import NearestScanner
@@ -387,13 +388,15 @@ class Scans(ABC):
 
 
 @with_short_tracebacks
-class Dataset(Scans, Changes, History, Branching, Clones):
+class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
     """A table at one version.
 
     Made by :func:`lancecy.dataset`. Another version is another dataset (:meth:`checkout_version`). Methods that change
     the table (:meth:`append`, :meth:`delete`, …) move this dataset to the version they make.
     Pickles as its URI, version and options without secrets.
     """
+
+    _refused_names = DATASET_NAMES
 
     def __init__(self, snapshot: Snapshot, default_scan_options: Mapping[str, Any] | None = None) -> None:
         self._snapshot = snapshot
@@ -1252,9 +1255,10 @@ def _reopen(
 
 
 @with_short_tracebacks
-class LanceFragment(Scans, FragmentChanges, FragmentColumns):
+class LanceFragment(Scans, FragmentChanges, FragmentColumns, RefusedNames):
     """A horizontal slice of a dataset; made by :meth:`Dataset.get_fragments`."""
 
+    _refused_names = FRAGMENT_NAMES
     _dataset: Dataset
 
     def __init__(self, dataset: Dataset, metadata: Fragment) -> None:

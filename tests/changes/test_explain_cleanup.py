@@ -58,7 +58,11 @@ def test_the_list_may_be_cut_or_left_out(tmp_path: Path) -> None:
     assert [file.kind for file in cut.candidate_files] == ["manifest", "manifest"]
     assert (cut.candidate_files_truncated, cut.candidate_file_limit, cut.stats.old_versions) == (True, 2, 2)
     usual = ds.explain_cleanup_old_versions()
-    assert (usual.stats.old_versions, usual.candidate_files, usual.candidate_files_truncated) == (0, [], False)
+    assert (usual.stats.old_versions, usual.candidate_files, usual.candidate_files_truncated) == (
+        0,
+        [],
+        False,
+    )
     kept = ds.explain_cleanup_old_versions(retain_versions=2, delete_rate_limit=1)
     assert kept.stats.old_versions == 1
     with pytest.raises(ValueError, match="max_files is 0"):

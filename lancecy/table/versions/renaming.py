@@ -68,10 +68,7 @@ def rename_manifests(
                 feature="renamed manifests in an external manifest store",
             )
         # The newest first: where a listing is trusted to begin with it, no reader takes an older one for the newest.
-        copied = []
-        for location in old:
-            if (yield from _is_copied(versions, location, tries)):
-                copied.append(location)
+        copied = yield from _copied(versions, old, tries)
         yield from again(Remove(tuple(location.path for location in copied)), tries)
         renamed.update(location.version for location in copied)
         # A writer that was under way may have published another one: look again.
@@ -79,16 +76,25 @@ def rename_manifests(
     raise ConflictError(f"{VERSIONS}/ has V1 names again each time it is listed: is another process writing?")
 
 
-def _is_copied(versions: VersionFolder, location: ManifestLocation, tries: int) -> Steps[bool]:
-    """Publish the manifest of a V1 name under its V2 name; False if it is not found."""
-    try:
-        memory: Memory = yield from again(Read(location.path), tries)
-    except DatasetNotFoundError:
-        return False  # another process renamed it meanwhile, or the store shows it late
-    data = memory.tobytes()
+def _copied(
+    versions: VersionFolder, locations: Sequence[ManifestLocation], tries: int
+) -> Steps[list[ManifestLocation]]:
+    """Publish manifests of V1 names under their V2 names; returns those that were found."""
+    copied = list[ManifestLocation]()
+    for location in locations:
+        try:
+            memory: Memory = yield from again(Read(location.path), tries)
+        except DatasetNotFoundError:
+            continue  # another process renamed it meanwhile, or the store shows it late
+        yield from _copy(versions, location, memory.tobytes(), tries)
+        copied.append(location)
+    return copied
+
+
+def _copy(versions: VersionFolder, location: ManifestLocation, data: bytes, tries: int) -> Steps[None]:
     outcome = yield from versions.publish(location.version, Naming.V2, data, tries)
     if outcome is Outcome.WON:
-        return True
+        return
     path = ManifestLocation.canonical(location.version, Naming.V2).path
     there: Memory = yield from again(Read(path), tries)
     if there.tobytes() != data:
@@ -96,4 +102,3 @@ def _is_copied(versions: VersionFolder, location: ManifestLocation, tries: int) 
             f"version {location.version} has two different manifests, {location.path} and {path}: a writer was under way "
             "while names were migrated. Look at both, and move the one that is not to count out of the folder"
         )
-    return True

@@ -1,0 +1,67 @@
+"""Names that pylance has and lancecy has not: an error for each that says what does the same, or why nothing does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+__all__ = ["DATASET_NAMES", "FRAGMENT_NAMES", "RefusedNames"]
+
+_ARROW = "to_pyarrow_dataset() has the methods of a pyarrow dataset"
+_VECTORS = "lancecy makes no vector indices yet, and nearest compares every row"
+_LOG = "lancecy has no write-ahead log of tables"
+_OPTIONS = "location.storage_options has the options that the table was opened with"
+_COUNTS = "scanner(…).analyze() returns the bytes and requests of a scan"
+
+DATASET_NAMES: Mapping[str, str] = {
+    "all_files": "explain_cleanup_old_versions(timedelta(0), include_files=True) lists what no newer version needs",
+    "centroids": _VECTORS,
+    "create_index": _VECTORS,
+    "drop": "remove the folder of the table, or use drop_table of a namespace",
+    "filter": _ARROW,
+    "from_pydantic_model": "write_dataset takes rows as dictionaries",
+    "get_ivf_model": _VECTORS,
+    "initial_storage_options": _OPTIONS,
+    "initialize_mem_wal": _LOG,
+    "io_stats_incremental": _COUNTS,
+    "io_stats_snapshot": _COUNTS,
+    "join": _ARROW,
+    "join_asof": _ARROW,
+    "latest_storage_options": _OPTIONS,
+    "mem_wal_index_details": _LOG,
+    "mem_wal_writer": _LOG,
+    "merge_index_metadata": "merge_existing_index_segments joins segments of an index",
+    "new_file_session": "LanceFileReader and LanceFileWriter open one file each",
+    "partition_expression": _ARROW,
+    "read_blob_ranges": "take_blobs returns files, whose ranges are read by seek and read",
+    "read_blobs": "take_blobs returns files, which are read with read()",
+    "remap_row_addrs": "compactions of lancecy write no index of moved rows; stable row ids survive them",
+    "replace_schema": "add_columns, alter_columns, drop_columns and update_schema_metadata change the schema",
+    "slice": "to_table(columns, limit=end - start, offset=start) returns these rows",
+    "sort_by": "to_table(order_by=…) sorts",
+    "storage_options_accessor": _OPTIONS,
+    "tracked_files": "get_fragments() of each version name their files",
+}
+"""Attributes of pylance's ``LanceDataset`` that are missing, and the alternative to each."""
+
+FRAGMENT_NAMES: Mapping[str, str] = {
+    "open_session": "take keeps the files of a fragment open",
+    "partition_expression": _ARROW,
+    "physical_schema": "schema is that of the table, and data_files() tells the columns of each file",
+}
+"""The same for ``LanceFragment``."""
+
+
+class RefusedNames:
+    """Base class of objects whose missing attributes are explained."""
+
+    _refused_names: ClassVar[Mapping[str, str]] = {}
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            advice = self._refused_names.get(name)
+            why = "" if advice is None else f", which pylance has: {advice}"
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}{why}", name=name, obj=self
+            )

@@ -1,0 +1,135 @@
+"""The names that pylance's tables, fragments and builders have: each is there, or its absence is explained."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lancecy
+from lancecy.api.pylance_names import DATASET_NAMES, FRAGMENT_NAMES
+from lancecy.changes.merge_insert import MergeInsertBuilder
+from lancecy.errors import ColumnNotFoundError, DatasetNotFoundError, FormatError, UnsupportedError
+from lancecy.optimize import DatasetOptimizer
+from tests.helpers.folded import folded
+
+lance = pytest.importorskip("lance")
+# The function ``lance.dataset`` has the name of this module.
+theirs_module = importlib.import_module("lance.dataset")
+pytestmark = pytest.mark.interop
+
+# Methods of the compiled base class, under the public ones.
+INTERNAL = {"analyze_plan_batches", "execute_batches", "execute_uncommitted_batches"}
+# Methods of pyarrow's Scanner that pylance inherits and does not implement.
+OF_ARROW = {"from_batches", "from_dataset", "from_fragment", "scan_batches", "take"}
+CLASSES: list[tuple[Any, Any, set[str]]] = [
+    (lance.LanceDataset, lancecy.Dataset, set(DATASET_NAMES)),
+    (lance.LanceFragment, lancecy.LanceFragment, set(FRAGMENT_NAMES)),
+    (theirs_module.MergeInsertBuilder, MergeInsertBuilder, INTERNAL),
+    (theirs_module.DatasetOptimizer, DatasetOptimizer, set()),
+    (theirs_module.LanceScanner, lancecy.LanceScanner, OF_ARROW),
+    (lance.LanceOperation, lancecy.LanceOperation, set()),
+]
+
+
+@folded(("theirs", "mine", "missing"), CLASSES)
+def test_every_public_name_is_there_or_listed(theirs: Any, mine: Any, missing: set[str]) -> None:
+    names = {name for name in dir(theirs) if not name.startswith("_")}
+    assert {name for name in names if not hasattr(mine, name)} == missing
+
+
+CHANGES = (
+    "add_columns alter_columns cleanup_old_versions commit commit_batch delete drop_columns insert merge "
+    "merge_insert restore update delta read_transaction get_transactions get_fragments explain_cleanup_old_versions"
+)
+# pylance's own arguments of storage, and of names of manifests in a table that exists.
+REFUSED = {"base_store_params", "enable_v2_manifest_paths"}
+
+
+@folded("name", CHANGES.split())
+def test_methods_that_change_tables_take_pylances_arguments(name: str) -> None:
+    theirs, mine = (
+        set(inspect.signature(getattr(each, name)).parameters)
+        for each in (lance.LanceDataset, lancecy.Dataset)
+    )
+    named = {"namespace_client", "table_id", "namespace_client_managed_versioning", "kwargs"}
+    assert theirs - mine - named - (REFUSED if name.startswith("commit") else set()) == set()
+
+
+@pytest.fixture
+def ds(tmp_path: Path) -> lancecy.Dataset:
+    return lancecy.write_dataset({"a": range(9)}, tmp_path / "t", max_rows_per_file=3, zonemaps=True)
+
+
+def test_what_is_missing_says_what_to_do(ds: lancecy.Dataset) -> None:
+    for name, advice in DATASET_NAMES.items():
+        with pytest.raises(AttributeError) as raised:
+            getattr(ds, name)
+        assert f"has no attribute '{name}', which pylance has: {advice}" in str(raised.value)
+    with pytest.raises(AttributeError, match="'LanceFragment' object has no attribute 'physical_schema', wh"):
+        ds.get_fragments()[0].physical_schema  # noqa: B018
+    with pytest.raises(AttributeError, match="'Dataset' object has no attribute 'verson'$"):
+        ds.verson  # type: ignore[attr-defined]  # noqa: B018
+    assert not hasattr(ds, "create_index")
+
+
+def test_commit_is_a_method_too(ds: lancecy.Dataset) -> None:
+    append = lancecy.LanceOperation.Append(lancecy.write_fragments({"a": [9]}, ds))
+    nothing: dict[str, Any] = dict.fromkeys(("enable_v2_manifest_paths", "enable_stable_row_ids", "table_id"))
+    made = lancecy.LanceDataset.commit(
+        ds.uri, append, 1, commit_message="one more", detached=None, max_retries=3, **nothing
+    )
+    assert isinstance(made, lancecy.Dataset) and (made.version, made.count_rows(), ds.version) == (3, 10, 2)
+    found = made.read_transaction(3)
+    assert found is not None and "one more" in found.transaction_properties.values()
+    with pytest.raises(ValueError, match="read_version is needed"):
+        lancecy.LanceDataset.commit(ds.uri, append)
+    with pytest.raises(DatasetNotFoundError):
+        lancecy.LanceDataset.commit(f"{ds.uri}-none", append, read_version=1)
+    with pytest.raises(UnsupportedError, match=r"base_store_params.*storage_options"):
+        ds.commit(ds, append, base_store_params={})  # type: ignore[call-arg]
+
+
+def test_versions_and_ids_are_those_of_pylance(ds: lancecy.Dataset) -> None:
+    ds.add_columns({"b": "a + 1"})
+    ds.drop_columns(["a"])
+    ds.delete("b < 4")
+    theirs = lance.dataset(ds.uri)
+    assert ds.version_refs() == theirs.version_refs()
+    assert ds.fragment_ids() == list(theirs.fragment_ids()) == [1, 2]
+    assert ds.max_field_id == theirs.max_field_id == 1
+    mine, other = ds.get_version(), theirs.get_version()
+    assert (mine["version"], mine["metadata"]) == (other["version"], other["metadata"])
+    assert mine["timestamp"].timestamp() == pytest.approx(other["timestamp"].astimezone().timestamp(), abs=1)
+    assert mine == ds.versions()[-1]
+
+
+def test_fragments_are_chosen_without_reading_them(ds: lancecy.Dataset) -> None:
+    def chosen(condition: str) -> list[int]:
+        return [part.fragment_id for part in ds.get_fragments(condition)]
+
+    assert chosen("a > 4") == [1, 2]
+    assert chosen("a = 100") == []
+    assert chosen("_rowaddr < 4294967296") == [0]
+    assert chosen("a % 3 = 0") == [0, 1, 2], "zone maps know nothing of this"
+    with pytest.raises(ColumnNotFoundError, match="missing"):
+        ds.get_fragments("missing = 1")
+
+
+def test_validate_names_what_is_damaged_and_reads_no_page(ds: lancecy.Dataset) -> None:
+    ds.validate()
+    (file,) = ds.get_fragments()[1].data_files()
+    path = Path(ds.uri, "data", file.path)
+    sound = path.read_bytes()
+    path.write_bytes(b"\0" * 8 + sound[8:])
+    lancecy.dataset(ds.uri).validate()
+    os.truncate(path, 20)
+    with pytest.raises(FormatError, match="fragment 1"):
+        lancecy.dataset(ds.uri).validate()
+    path.unlink()
+    with pytest.raises(FormatError, match=f"fragment 1.*{file.path}"):
+        lancecy.dataset(ds.uri).validate()
