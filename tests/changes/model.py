@@ -46,12 +46,21 @@ _IDS = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
 
 @dataclass(frozen=True)
 class Column:
-    """A column besides ``n``: its present name and type, and what of :data:`POOL` it was made as."""
+    """A column besides ``n``: its present name and type, and what of :data:`POOL` it was made as.
+
+    ``members`` are the present names of a struct's members, and what they are in the pool.
+    """
 
     name: str
     kind: str
     type: pa.DataType
     nullable: bool = True
+    members: tuple[tuple[str, str], ...] = ()
+
+    def value(self, n: int) -> Any:
+        """What a row has here."""
+        found = POOL[self.kind][1](n)
+        return {name: found[pool] for name, pool in self.members} if self.members else found
 
     @property
     def field(self) -> pa.Field:
@@ -60,7 +69,9 @@ class Column:
 
 def column_of(kind: str, name: str | None = None) -> Column:
     """A new column of this kind, which is also its name unless another is given."""
-    return Column(name or kind, kind, POOL[kind][0])
+    data_type = POOL[kind][0]
+    names = [member.name for member in data_type] if pa.types.is_struct(data_type) else []
+    return Column(name or kind, kind, data_type, members=tuple((each, each) for each in names))
 
 
 @dataclass(frozen=True)
@@ -96,6 +107,14 @@ class State:
             },
         )
 
+    def remade(self, old: Column, new: Column, value: Callable[[Any], Any]) -> State:
+        """The state with another column of the same name in the place of one, its values changed by a function."""
+        state = self.changed(old, new)
+        return replace(
+            state,
+            rows={n: {**row, new.name: value(row[new.name])} for n, row in state.rows.items()},
+        )
+
     def with_column(self, column: Column, values: Callable[[int], Any]) -> State:
         rows = {n: {**row, column.name: values(n)} for n, row in self.rows.items()}
         return replace(self, columns=(*self.columns, column), rows=rows)
@@ -108,7 +127,7 @@ class State:
 def rows_of(numbers: Iterable[int], columns: Iterable[Column], shift: int = 0) -> Rows:
     """New rows of these numbers; with ``shift`` they have the values of other numbers."""
     made = tuple(columns)
-    return {n: {column.name: POOL[column.kind][1](n + shift) for column in made} for n in numbers}
+    return {n: {column.name: column.value(n + shift) for column in made} for n in numbers}
 
 
 def arrow_of(rows: Rows, columns: Iterable[Column]) -> pa.Table:

@@ -31,6 +31,7 @@ from hypothesis.stateful import (
 import lancecy
 from lancecy import FragmentMetadata, LanceOperation
 from lancecy.errors import ConflictError
+from lancecy.table.manifest import DataFile
 from tests.changes.model import NEVER_NULL, POOL, Column, Table, arrow_of, column_of, rows_of
 
 pytestmark = pytest.mark.interop
@@ -50,6 +51,11 @@ CASTS = {
 counts = st.integers(1, 18)
 divisors = st.integers(2, 9)
 picks = st.integers(0, 1 << 16)
+
+
+def place(column: Column, pool: str) -> int:
+    """Where a member of a struct is that is this in the pool."""
+    return [each for _, each in column.members].index(pool)
 
 
 class Histories(RuleBasedStateMachine):
@@ -400,6 +406,63 @@ class Histories(RuleBasedStateMachine):
         t.made(replace(state, ids=t.touched(t.now.rows)))
 
     @rule(pick=picks, is_mine=st.booleans())
+    def cast_within_a_column(self, pick: int, is_mine: bool) -> None:
+        """A member of a struct, or the items of a list, get another type."""
+        t = self.t
+        columns = [
+            column
+            for column in t.now.columns
+            if (column.kind == "list" or any(pool == "x" for _, pool in column.members))
+            and column.name not in self.indexed()
+        ]
+        if not columns:
+            return
+        column = columns[pick % len(columns)]
+        before = column.type[place(column, "x")].type if column.members else column.type.value_type
+        kind = CASTS[before]
+        name = column.type[place(column, "x")].name if column.members else "item"
+        # pylance cannot read a struct of 2.0 any more of which it has cast a member.
+        library = self.either(is_mine or t.version == "2.0")
+        library.alter_columns({"path": f"{column.name}.{name}", "data_type": kind})
+        if column.members:
+            fields = [f.with_type(kind) if f.name == name else f for f in column.type]
+            made = replace(column, type=pa.struct(fields))
+        else:
+            made = replace(column, type=pa.list_(kind))
+        t.made(replace(t.now.changed(column, made), ids=t.touched(t.now.rows)))
+
+    @rule(pick=picks, drops=st.booleans(), is_mine=st.booleans())
+    def change_members(self, pick: int, drops: bool, is_mine: bool) -> None:
+        """A member of a struct gets another name, or is dropped."""
+        t, library = self.t, self.either(is_mine)
+        columns = [column for column in t.now.columns if column.members]
+        if not columns:
+            return
+        column = columns[pick % len(columns)]
+        at = pick % len(column.members)
+        fields, members = list(column.type), list(column.members)
+        old = members[at][0]
+        if drops and len(members) == 1:
+            return
+        if drops:
+            library.drop_columns([f"{column.name}.{old}"])
+            del fields[at], members[at]
+        else:
+            new = self.new_name(members[at][1])
+            library.alter_columns({"path": f"{column.name}.{old}", "name": new})
+            fields[at], members[at] = fields[at].with_name(new), (new, members[at][1])
+        made = replace(column, type=pa.struct(fields), members=tuple(members))
+        values = dict(zip([name for name, _ in members], range(len(members)), strict=True))
+
+        def changed(value: Any) -> Any:
+            if value is None:
+                return None
+            left = [value[name] for name, _ in column.members if not (drops and name == old)]
+            return {name: left[index] for name, index in values.items()}
+
+        t.made(t.now.remade(column, made, changed))
+
+    @rule(pick=picks, is_mine=st.booleans())
     def update_in_place(self, pick: int, is_mine: bool) -> None:
         """Values of a column change in the files of a fragment, as distributed updates of pylance do."""
         t, theirs = self.t, self.t.theirs()
@@ -420,6 +483,41 @@ class Histories(RuleBasedStateMachine):
         changed = {n: {**t.now.rows[n], **rows[n]} for n in numbers}
         # Rows whose places the operation does not name have no new version.
         t.made(replace(t.now, rows={**t.now.rows, **changed}))
+
+    @rule(pick=picks, is_mine=st.booleans())
+    def replace_data(self, pick: int, is_mine: bool) -> None:
+        """A column of a fragment gets another data file, with values for deleted rows too."""
+        t = self.t
+        columns = [column for column in t.now.columns if column.kind in ("word", "value", "extra")]
+        mine = t.mine()
+        fragments = mine.get_fragments()
+        if t.version == "0.1" or not fragments or not columns:
+            return
+        part, column = fragments[pick % len(fragments)], columns[pick % len(columns)]
+        stored = part.to_table(["n"], include_deleted_rows=True, with_row_id=True).to_pylist()
+        rows = rows_of([row["n"] for row in stored], [column], 1 + pick % 7)
+        name = f"replaced{t.latest}.lance"
+        data = arrow_of(rows, [column]).select([column.name])
+        with lancecy.LanceFileWriter(f"{t.uri}/data/{name}", data.schema, version=t.version) as writer:
+            for batch in data.to_batches():
+                writer.write_batch(batch)
+        major, minor = map(int, t.version.split("."))
+        size = os.path.getsize(f"{t.uri}/data/{name}")
+        numbers = [mine.lance_schema.field(column.name).id], [0]
+        if is_mine:
+            new = LanceOperation.DataReplacementGroup(
+                part.fragment_id, DataFile(name, *map(tuple, numbers), major, minor, size)
+            )
+            lancecy.commit(t.uri, LanceOperation.DataReplacement([new]), read_version=t.latest)
+        else:
+            file = lance.fragment.DataFile(name, *numbers, major, minor, size)
+            their = lance.LanceOperation.DataReplacementGroup(part.fragment_id, file)
+            lance.LanceDataset.commit(
+                t.uri, lance.LanceOperation.DataReplacement([their]), read_version=t.latest
+            )
+        there = [row["n"] for row in stored if row["_rowid"] is not None]
+        changed = {n: {**t.now.rows[n], **rows[n]} for n in there}
+        t.made(replace(t.now, rows={**t.now.rows, **changed}, ids=t.touched(there)))
 
     def indexed(self) -> set[str]:
         return {name for index in self.t.theirs().describe_indices() for name in index.field_names}
