@@ -23,7 +23,7 @@ from lancecy.encodings.arrow.nulls import null_mask
 from lancecy.errors import ExpressionError, SchemaError, printable
 from lancecy.expr import Expr, Term, describe, evaluate, fix_clock, parse
 from lancecy.expr.nodes import Literal, literal_of
-from lancecy.interop.casts import CAST_ERRORS, exact, first_misfit
+from lancecy.interop.casts import CAST_ERRORS, error_of, exact, first_misfit
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.project import Projection
 from lancecy.scanning.request import ScanRequest
@@ -353,7 +353,7 @@ def _converted(item: Assignment, values: pa.Array, row_name: RowName) -> pa.Arra
         value = "" if at is None else f" value {printable(repr(values[at].as_py()))}{row_name(at)}"
         raise SchemaError(
             f"column {item.name!r} is {item.field.arrow_type}, and cannot be set to the {values.type}{value}: "
-            f"{printable(error)}; a CAST in the expression converts such values",
+            f"{printable(error_of(values, item.type, at, error))}; a CAST in the expression converts such values",
             difference=f"{item.name}: {values.type} is not {item.type}",
         ) from error
 

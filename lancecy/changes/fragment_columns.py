@@ -20,7 +20,6 @@ from lancecy.changes.merge_columns import RightRows, joining
 from lancecy.changes.new_columns import (
     Planner,
     batch_starts,
-    check_nulls,
     fill,
     new_files,
     with_file,
@@ -43,7 +42,7 @@ from lancecy.table.manifest import DataFile, Fragment
 from lancecy.table.rows import roaring
 from lancecy.write.column_files import ColumnFiles
 from lancecy.write.metadata import FragmentMetadata
-from lancecy.write.schemas import arranged, fitted
+from lancecy.write.schemas import arranged, check_nulls, fitted, strict_paths
 
 __all__ = ["FragmentColumns", "check_first_stays", "replaced_file"]
 
@@ -288,7 +287,7 @@ def replaced_file(
 
 def _check_new_nulls(right: RightRows, wanted: Schema) -> None:
     for batch in right.values.to_batches():
-        check_nulls(batch, wanted, 0)
+        check_nulls(batch, strict_paths(wanted), 0)
 
 
 def check_first_stays(fragment: Fragment, ids: Sequence[int]) -> None:

@@ -20,7 +20,7 @@ from lancecy.changes.column_values import Batches, InOrder, InThreads
 from lancecy.changes.legacy import dictionaries_after, with_dictionaries
 from lancecy.changes.options import CommitRequest, with_durability
 from lancecy.encodings.arrow.assemble import pruned
-from lancecy.errors import CommitUnknownError, LanceError, SchemaError, UnsupportedError, printable
+from lancecy.errors import CommitUnknownError, LanceError, SchemaError, UnsupportedError
 from lancecy.file.create import check_writable
 from lancecy.file.dictionaries import Dictionaries
 from lancecy.progress import Progress, Step
@@ -38,7 +38,7 @@ from lancecy.write.column_files import ColumnFiles, without_fields
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.physical_rows import physical_batches
 from lancecy.write.schema_edits import renumbered
-from lancecy.write.schemas import arranged, with_blobs
+from lancecy.write.schemas import arranged, check_nulls, strict_paths, with_blobs
 
 __all__ = [
     "ColumnChange",
@@ -48,7 +48,6 @@ __all__ = [
     "Keeper",
     "Retries",
     "batch_starts",
-    "check_nulls",
     "data_folder",
     "data_version",
     "fill",
@@ -291,41 +290,16 @@ class _Writing:
 
     def _checked(self, fragment: Fragment, batches: Batches) -> Batches:
         """The values in the form of the file; refuses nulls and missing rows."""
-        live = self.context.live_rows(fragment)
+        live, strict = self.context.live_rows(fragment), strict_paths(self.plan.written)
         row = first = self.row_starts[[f.id for f in self.context.fragments].index(fragment.id)]
         for batch in batches:
-            check_nulls(batch, self.plan.written, row)
+            check_nulls(batch, strict, row)
             row += batch.num_rows
             yield arranged(batch, self.plan.written)
         if row - first != live:
             raise SchemaError(
                 f"there are {row - first} values for the {live} rows of fragment {fragment.id}",
                 difference="rows",
-            )
-
-
-def check_nulls(batch: pa.RecordBatch, schema: Schema, first_row: int) -> None:
-    """Refuse nulls in columns that are not nullable.
-
-    Parameters
-    ----------
-    batch : pyarrow.RecordBatch
-    schema : Schema
-    first_row : int
-        Number of the first row, for the error.
-
-    Raises
-    ------
-    SchemaError
-        Names column and row.
-    """
-    for top in schema.fields:
-        column = batch.column(top.name)
-        if not top.nullable and column.null_count:
-            row = first_row + column.is_null().index(True).as_py()
-            raise SchemaError(
-                f"column {printable(top.name)!r} may not be null, and row {row} has no value",
-                difference=top.name,
             )
 
 

@@ -16,6 +16,7 @@ __all__ = [
     "cast_array",
     "cast_batch",
     "cast_batches",
+    "error_of",
     "exact",
     "first_misfit",
     "first_where_not",
@@ -127,6 +128,7 @@ def cast_array(array: pa.Array, field: pa.Field, first_row: int = 0) -> pa.Array
         row = first_misfit(array, field.type)
         value = None if row is None else array[row].as_py()
         place = None if row is None else first_row + row
+        error = error_of(array, field.type, row, error)
         raise misfit_error(field, f"is {printable(array.type)} and", place, value, error) from error
 
 
@@ -150,6 +152,26 @@ def misfit_error(field: pa.Field, what: str, row: int | None, value: object, err
         f"column {printable(field.name)!r} {what} cannot become {printable(field.type)}{place}: {printable(error)}",
         difference=f"{field.name}: {what.removesuffix(' and')} not {field.type}",
     )
+
+
+def error_of(array: pa.Array, kind: pa.DataType, row: int | None, error: Exception) -> Exception:
+    """The error for one value of an array; Arrow's error for the whole array may be about another one.
+
+    Parameters
+    ----------
+    array : pyarrow.Array
+    kind : pyarrow.DataType
+    row : int or None
+        What :func:`first_misfit` returned.
+    error : Exception
+        The error for the whole array.
+    """
+    if row is not None:
+        try:
+            exact(array.slice(row, 1), kind)
+        except CAST_ERRORS as own:
+            return own
+    return error
 
 
 def first_misfit(array: pa.Array, kind: pa.DataType) -> int | None:

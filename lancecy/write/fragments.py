@@ -32,7 +32,7 @@ from lancecy.table.manifest import DataFile
 from lancecy.table.paths import data_file_name
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.progress import WriteProgress
-from lancecy.write.schemas import arranged
+from lancecy.write.schemas import arranged, check_nulls, strict_paths
 
 __all__ = ["FileLimits", "Folder", "NewFiles"]
 
@@ -145,6 +145,7 @@ class NewFiles:
         self._has_sidecars = any(
             node.is_blob and node.is_struct for top in schema.fields for node in top.walk()
         )
+        self._strict = strict_paths(schema)
         self._options = limits.options(schema, dictionaries)
         self._made: list[FragmentMetadata] = []
         self._progress = WriteProgress(None)
@@ -187,10 +188,13 @@ class NewFiles:
         """
         self._progress = progress or self._progress
         try:
+            row = 0
             for batch in batches:
                 if isinstance(batch, CopiedRows | CopiedBatches):
                     self._copy(batch)
                     continue
+                check_nulls(batch, self._strict, row)
+                row += batch.num_rows
                 if batch.num_rows and not self._schema.fields:
                     raise SchemaError("the rows have no columns: give at least one", difference="no columns")
                 for piece in self._pieces(arranged(batch, self._schema)):

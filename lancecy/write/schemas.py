@@ -6,11 +6,12 @@ Facts: table sheet, sections 1.2, 4.3 and 8.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import count
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lancecy.encodings.arrow.json import to_stored
 from lancecy.encodings.arrow.map_nested import map_nested
@@ -27,7 +28,16 @@ from lancecy.schema import (
     logical_type_of,
 )
 
-__all__ = ["arranged", "cast_schema", "check_name", "fitted", "schema_of", "with_blobs"]
+__all__ = [
+    "arranged",
+    "cast_schema",
+    "check_name",
+    "check_nulls",
+    "fitted",
+    "schema_of",
+    "strict_paths",
+    "with_blobs",
+]
 
 # Names of virtual columns of scans.
 _RESERVED = frozenset(
@@ -332,6 +342,72 @@ def arranged(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
         for field in schema.fields
     ]
     return pa.RecordBatch.from_arrays(columns, names=list(schema.names))
+
+
+def strict_paths(schema: Schema) -> tuple[tuple[str, ...], ...]:
+    """Columns, and members of structs, that may not be null.
+
+    Parameters
+    ----------
+    schema : Schema
+
+    Examples
+    --------
+    >>> point = pa.struct([pa.field("x", pa.int64(), False), pa.field("y", pa.int64())])
+    >>> strict_paths(schema_of(pa.schema([pa.field("id", pa.int64(), False), pa.field("p", point)])))
+    (('id',), ('p', 'x'))
+    """
+    return tuple(path for top in schema.fields for path in _strict_paths(top))
+
+
+def _strict_paths(field: Field) -> Iterator[tuple[str, ...]]:
+    if not field.nullable and field.logical_type != "null":
+        yield (field.name,)
+    if field.is_struct and not field.is_blob:
+        for child in field.children:
+            for path in _strict_paths(child):
+                yield (field.name, *path)
+
+
+def check_nulls(batch: pa.RecordBatch, paths: Iterable[tuple[str, ...]], first_row: int) -> None:
+    """Refuse nulls where none may be.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+    paths : iterable of tuple of str
+        See :func:`strict_paths`.
+    first_row : int
+        Number of the first row, for the error.
+
+    Raises
+    ------
+    SchemaError
+        Names column and row.
+    """
+    for path in paths:
+        row = _first_null(batch.column(path[0]), path[1:])
+        if row is not None:
+            name = ".".join(path)
+            raise SchemaError(
+                f"column {printable(name)!r} may not be null, and row {first_row + row} has no value",
+                difference=name,
+            )
+
+
+def _first_null(array: pa.Array, below: tuple[str, ...]) -> int | None:
+    """The first row without a value in a column or a member; a member has none where its struct is null."""
+    outside: pa.Array | None = None
+    for name in below:
+        array = array.storage if isinstance(array, pa.ExtensionArray) else array
+        if array.null_count:
+            outside = array.is_null() if outside is None else pc.or_(outside, array.is_null())
+        array = array.field(name)
+    if not array.null_count:
+        return None
+    missing = array.is_null() if outside is None else pc.and_not(array.is_null(), outside)
+    row: int = pc.index(missing, True).as_py()
+    return row if row >= 0 else None
 
 
 def _is_other(field: Field) -> bool:

@@ -18,7 +18,7 @@ __all__ = ["check_history"]
 
 _WEIGHTS = {"append": 10, "delete": 8, "delete whole": 2, "overwrite": 2, "restore": 2, "reserve": 1, "config": 4,
             "bases": 3, "update": 6, "upsert": 5, "update columns": 3, "rewrite": 5, "add column": 2, "project": 1,
-            "replace data": 2}  # fmt: skip
+            "replace data": 2, "index": 3, "repair": 1}  # fmt: skip
 # The cleaner keeps as many versions: nobody sleeps through more in the middle of a commit.
 _KEPT = 12
 
