@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from lancecy.store.key_values import ManifestItem as ManifestItem
     from lancecy.store.key_values import ManifestKeyValue as ManifestKeyValue
     from lancecy.store.key_values.sql import SqlManifestStore as SqlManifestStore
+    from lancecy.table.manifest import DataFile as DataFile
     from lancecy.write.indices import Index as Index
     from lancecy.write.indices import IndexFile as IndexFile
     from lancecy.write.metadata import FragmentMetadata as FragmentMetadata
@@ -105,6 +106,7 @@ _HOMES = {
     "lancecy.session": "Session",
     "lancecy.store.key_values": "ManifestItem ManifestKeyValue",
     "lancecy.store.key_values.sql": "SqlManifestStore",
+    "lancecy.table.manifest": "DataFile",
     "lancecy.write.indices": "Index IndexFile",
     "lancecy.write.metadata": "FragmentMetadata",
     "lancecy.write.operations": "LanceOperation",

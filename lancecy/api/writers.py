@@ -51,7 +51,12 @@ writing = shared_options(WriteOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES, NAMES
 writing_rows = shared_options(
     WriteOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES, aliases={"data": "data_obj", **NAMESPACE_ALIASES}
 )
-writing_files = shared_options(FragmentOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES)
+writing_files = shared_options(
+    FragmentOptions,
+    WRITE_DEFAULTS,
+    {**UNSUPPORTED_WRITES, "enable_stable_row_ids": "give it to the commit that makes the table"},
+    aliases={"dataset_uri": "uri"},
+)
 committing = shared_options(CommitOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES)
 
 

@@ -110,6 +110,21 @@ class DataFile:
         """Whether this is a 0.1 file (table sheet 2.2, file sheet 7.1)."""
         return self.major == 0 and self.minor < 3
 
+    @property
+    def file_major_version(self) -> int:
+        """Pylance's name of ``major``."""
+        return self.major
+
+    @property
+    def file_minor_version(self) -> int:
+        """Pylance's name of ``minor``."""
+        return self.minor
+
+    @property
+    def file_size_bytes(self) -> int | None:
+        """Pylance's name of ``size``."""
+        return self.size
+
 
 class DeletionFileType(enum.Enum):
     """The two formats of a deletion file."""

@@ -392,8 +392,9 @@ class _DataReplacementGroup:
     Parameters
     ----------
     fragment_id : int
-    new_file : DataFile
-        With values of all rows of the fragment, deleted ones too.
+    new_file : lancecy.DataFile
+        With values of all rows of the fragment, deleted ones too. :meth:`lancecy.LanceFragment.create_from_file` describes a
+        file in the folder of the table: its ``files[0]``.
     """
 
     fragment_id: int

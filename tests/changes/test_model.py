@@ -29,9 +29,8 @@ from hypothesis.stateful import (
 )
 
 import lancecy
-from lancecy import FragmentMetadata, LanceOperation
+from lancecy import DataFile, FragmentMetadata, LanceOperation
 from lancecy.errors import ConflictError
-from lancecy.table.manifest import DataFile
 from tests.changes.model import NEVER_NULL, POOL, Column, Table, arrow_of, column_of, rows_of
 
 pytestmark = pytest.mark.interop

@@ -8,9 +8,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import lancecy
+from lancecy.api.delta import DatasetDelta
 from lancecy.api.pylance_names import DATASET_NAMES, FRAGMENT_NAMES
 from lancecy.changes.merge_insert import MergeInsertBuilder
 from lancecy.errors import ColumnNotFoundError, DatasetNotFoundError, FormatError, UnsupportedError
@@ -26,6 +28,7 @@ pytestmark = pytest.mark.interop
 INTERNAL = {"analyze_plan_batches", "execute_batches", "execute_uncommitted_batches"}
 # Methods of pyarrow's Scanner that pylance inherits and does not implement.
 OF_ARROW = {"from_batches", "from_dataset", "from_fragment", "scan_batches", "take"}
+COMPACTIONS = ("Compaction", "CompactionPlan", "CompactionTask", "RewriteResult", "CompactionMetrics")
 CLASSES: list[tuple[Any, Any, set[str]]] = [
     (lance.LanceDataset, lancecy.Dataset, set(DATASET_NAMES)),
     (lance.LanceFragment, lancecy.LanceFragment, set(FRAGMENT_NAMES)),
@@ -33,6 +36,19 @@ CLASSES: list[tuple[Any, Any, set[str]]] = [
     (theirs_module.DatasetOptimizer, DatasetOptimizer, set()),
     (theirs_module.LanceScanner, lancecy.LanceScanner, OF_ARROW),
     (lance.LanceOperation, lancecy.LanceOperation, set()),
+    (theirs_module.Transaction, lancecy.Transaction, set()),
+    (theirs_module.DatasetDelta, DatasetDelta, set()),
+    *(
+        (getattr(importlib.import_module("lance.optimize"), name), getattr(lancecy.optimize, name), set())
+        for name in COMPACTIONS
+    ),
+    # Row ids and versions have other names here, and create is LanceFragment.create_from_file.
+    (lance.fragment.DataFile, lancecy.DataFile, {"create", "field_ids"}),
+    (
+        lance.FragmentMetadata,
+        lancecy.FragmentMetadata,
+        {"created_at_version_meta", "data_files", "last_updated_at_version_meta", "row_id_meta"},
+    ),
 ]
 
 
@@ -133,3 +149,24 @@ def test_validate_names_what_is_damaged_and_reads_no_page(ds: lancecy.Dataset) -
     path.unlink()
     with pytest.raises(FormatError, match=f"fragment 1.*{file.path}"):
         lancecy.dataset(ds.uri).validate()
+
+
+def test_a_file_that_was_written_by_itself_replaces_a_column(ds: lancecy.Dataset) -> None:
+    with lancecy.LanceFileWriter(f"{ds.uri}/data/new.lance", pa.schema({"a": pa.int64()})) as writer:
+        writer.write_batch(pa.record_batch({"a": pa.array([10, 11, 12], pa.int64())}))
+    file = lancecy.LanceFragment.create_from_file("new.lance", ds, 0).files[0]
+    theirs = lance.fragment.DataFile.create(lance.dataset(ds.uri), "new.lance")
+    names = ("path", "file_major_version", "file_minor_version", "file_size_bytes", "base_id")
+    assert [getattr(file, name) for name in names] == [getattr(theirs, name) for name in names]
+    assert (list(file.fields), list(file.column_indices)) == (theirs.fields, theirs.column_indices)
+    change = lancecy.LanceOperation.DataReplacement([lancecy.LanceOperation.DataReplacementGroup(1, file)])
+    made = lancecy.LanceDataset.commit(ds, change)
+    assert made.to_table()["a"].to_pylist() == [0, 1, 2, 10, 11, 12, 6, 7, 8]
+    assert lance.dataset(ds.uri).to_table().equals(made.to_table())
+
+
+def test_fragments_are_written_under_pylances_name_of_the_table(ds: lancecy.Dataset) -> None:
+    (part,) = lancecy.write_fragments({"a": [9]}, dataset_uri=ds.uri)  # type: ignore[call-overload]
+    assert part.num_rows == 1
+    with pytest.raises(UnsupportedError, match="give it to the commit"):
+        lancecy.write_fragments({"a": [9]}, ds, enable_stable_row_ids=True)  # type: ignore[call-overload]

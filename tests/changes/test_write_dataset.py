@@ -303,7 +303,7 @@ def test_append_takes_text_and_lists_of_any_width(tmp_path: Path, version: str, 
         (pa.table({"x": pa.array([1], pa.int32())}), "'n' is missing"),
         (pa.table({"n": [1], "y": [1]}), "no column 'y'"),
         (pa.table({"n": ["1"]}), "'n' is string, where the table has int64"),
-        (pa.table({"n": [1, None]}), "'n' has nulls"),
+        (pa.table({"n": [1, None]}), "'n' may not be null, and row 1 has no value"),
     ],
 )
 def test_append_that_does_not_fit_leaves_no_trace(tmp_path: Path, rows: pa.Table, message: str) -> None:
