@@ -428,13 +428,19 @@ def test_a_compaction_meanwhile_moves_the_rows(tmp_path: Path) -> None:
 def test_memory_stays_bounded(tmp_path: Path) -> None:
     """A column of a fragment that is many times larger than what is read at once."""
     code = f"""
-import resource, numpy as np, pyarrow as pa, lancecy
+import resource, numpy as np, pyarrow as pa, pyarrow.compute as pc, dask, lancecy, lancecy.dask
 rows = (pa.record_batch({{"id": np.arange(1 << 18) + (number << 18), "x": np.random.rand(1 << 18)}}) for number in range(160))
 ds = lancecy.write_dataset(rows, {str(tmp_path / "t")!r}, max_rows_per_file=1 << 30, durability="none")
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 ds.add_columns({{"y": "x * 2 + id"}}, durability="none")
 ds.alter_columns({{"path": "y", "data_type": pa.float32()}}, durability="none")
+# A worker has the whole fragment as one task: a data file has all rows of its fragment.
+lancecy.dask.add_columns(
+    ds, lambda batch: {{"z": pc.add(batch["x"], 1)}}, ["x"], pa.schema({{"z": pa.float64()}}),
+    compute_kwargs={{"scheduler": "sync"}},
+)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+assert ds.count_rows("z = x + 1") == 160 << 18
 """
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert int(found.stdout) < 200

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
@@ -35,6 +36,7 @@ from tests.changes.model import NEVER_NULL, POOL, Column, Table, arrow_of, colum
 
 pytestmark = pytest.mark.interop
 lance = pytest.importorskip("lance")
+importlib.import_module("lance.optimize")
 
 EXAMPLES = int(os.environ.get("LANCECY_MODEL_EXAMPLES", "20"))
 STEPS = int(os.environ.get("LANCECY_MODEL_STEPS", "15"))
@@ -517,6 +519,82 @@ class Histories(RuleBasedStateMachine):
         there = [row["n"] for row in stored if row["_rowid"] is not None]
         changed = {n: {**t.now.rows[n], **rows[n]} for n in there}
         t.made(replace(t.now, rows={**t.now.rows, **changed}, ids=t.touched(there)))
+
+    @rule(divisor=divisors, pick=picks, is_mine=st.booleans())
+    def delete_by_fragments(self, divisor: int, pick: int, is_mine: bool) -> None:
+        """Workers delete rows of a fragment each, and one commit takes all of them."""
+        t, rest = self.t, pick % divisor
+        left = t.now.without(lambda n: n % divisor == rest)
+        parts = {each.fragment_id: each for each in self.either(is_mine).get_fragments()}
+        condition = f"n % {divisor} = {rest}"
+        changed = {number: part.delete(condition) for number, part in parts.items()}
+        gone = [number for number, part in changed.items() if part is None]
+        kept = [
+            part for number, part in changed.items() if part is not None and part != parts[number].metadata
+        ]
+        if not gone and not kept:
+            assert left.rows == t.now.rows
+            return
+        library = lancecy if is_mine else lance
+        delete = library.LanceOperation.Delete(kept, gone, condition)
+        library.LanceDataset.commit(t.uri, delete, read_version=t.latest)
+        t.made(left)
+
+    @rule(pick=picks, is_mine=st.booleans())
+    def add_column_by_fragments(self, pick: int, is_mine: bool) -> None:
+        """Workers compute a column of a fragment each, and one commit takes all of them."""
+        t = self.t
+        fragments = self.either(is_mine).get_fragments()
+        if t.now.of_kind("extra") is not None or not fragments:
+            return
+        name = self.new_name("extra")
+        made = [fragment.merge_columns({name: "n * 2"}, ["n"]) for fragment in fragments]
+        library = lancecy if is_mine else lance
+        merge = library.LanceOperation.Merge([part for part, _ in made], made[0][1])
+        library.LanceDataset.commit(t.uri, merge, read_version=t.latest)
+        state = t.now.with_column(column_of("extra", name), lambda n: n * 2)
+        t.made(replace(state, ids=t.touched(t.now.rows)))
+
+    @rule(is_mine=st.booleans(), size=st.integers(1, 9))
+    def add_column_of_a_function(self, is_mine: bool, size: int) -> None:
+        t = self.t
+        if t.now.of_kind("extra") is not None or not t.now.rows:
+            return
+        name = self.new_name("extra")
+        schema = pa.schema({name: pa.int64()})
+
+        def twice(batch: pa.RecordBatch) -> pa.RecordBatch:
+            return pa.record_batch([pa.array([2 * n for n in batch["n"].to_pylist()], pa.int64())], schema)
+
+        function = (lancecy if is_mine else lance).batch_udf(output_schema=schema)(twice)
+        self.either(is_mine).add_columns(function, read_columns=["n"], batch_size=size)
+        state = t.now.with_column(column_of("extra", name), lambda n: n * 2)
+        t.made(replace(state, ids=t.touched(t.now.rows)))
+
+    @rule(pick=picks)
+    def merge_rows_in_place(self, pick: int) -> None:
+        """An upsert that writes only the columns of its source, which pylance lacks."""
+        t = self.t
+        column = t.now.of_kind("word")
+        hit = [n for n in t.now.rows if n % 4 == pick % 4][:6]
+        if t.version == "0.1" or column is None or len(t.now.columns) < 2 or not hit:
+            return
+        source = rows_of(hit, [column], 1 + pick % 7)
+        merge = t.mine().merge_insert("n").when_matched_update_all().write_mode("rewrite_columns")
+        done = merge.execute(arrow_of(source, [column]))
+        assert done["num_updated_rows"] == len(hit)
+        rows = {**t.now.rows, **{n: {**t.now.rows[n], **source[n]} for n in hit}}
+        t.made(replace(t.now, rows=rows, ids=t.touched(hit)))
+
+    @rule(rows=st.sampled_from([4, 12, 1000]), is_mine=st.booleans())
+    def compact_by_tasks(self, rows: int, is_mine: bool) -> None:
+        """Tasks of a compaction, and one commit of some or all of them."""
+        compaction = (lancecy if is_mine else lance).optimize.Compaction
+        dataset = self.either(is_mine)
+        tasks = compaction.plan(dataset, {"target_rows_per_fragment": rows}).tasks
+        results = [task.execute(dataset) for task in tasks]
+        if results:
+            self._unchanged(lambda: compaction.commit(dataset, results))
 
     def indexed(self) -> set[str]:
         return {name for index in self.t.theirs().describe_indices() for name in index.field_names}
