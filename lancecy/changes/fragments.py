@@ -114,8 +114,10 @@ class FragmentChanges:
         groups = {} if max_rows_per_group is None else {"max_rows_per_group": max_rows_per_group}
         written, _ = requests_of(mode, {**options, **_ONE_FILE, **groups, "progress": progress})
         location, session = located(dataset_uri, options)
-        is_open = isinstance(dataset_uri, Change)
-        snapshot = dataset_uri._target() if is_open else newest_snapshot(location, session)
+        if isinstance(dataset_uri, Change):
+            snapshot: Snapshot | None = dataset_uri._target()
+        else:
+            snapshot = newest_snapshot(location, session)
         made = write_files(data, schema, location, session, snapshot, written)
         if not made:
             raise ValueError("there are no rows: a fragment has at least one")

@@ -504,14 +504,14 @@ class Histories(RuleBasedStateMachine):
                 writer.write_batch(batch)
         major, minor = map(int, t.version.split("."))
         size = os.path.getsize(f"{t.uri}/data/{name}")
-        numbers = [mine.lance_schema.field(column.name).id], [0]
+        number: int = mine.lance_schema.field(column.name).id
         if is_mine:
             new = LanceOperation.DataReplacementGroup(
-                part.fragment_id, DataFile(name, *map(tuple, numbers), major, minor, size)
+                part.fragment_id, DataFile(name, (number,), (0,), major, minor, size)
             )
             lancecy.commit(t.uri, LanceOperation.DataReplacement([new]), read_version=t.latest)
         else:
-            file = lance.fragment.DataFile(name, *numbers, major, minor, size)
+            file = lance.fragment.DataFile(name, [number], [0], major, minor, size)
             their = lance.LanceOperation.DataReplacementGroup(part.fragment_id, file)
             lance.LanceDataset.commit(
                 t.uri, lance.LanceOperation.DataReplacement([their]), read_version=t.latest

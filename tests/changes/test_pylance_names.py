@@ -87,7 +87,7 @@ def test_what_is_missing_says_what_to_do(ds: lancecy.Dataset) -> None:
             getattr(ds, name)
         assert f"has no attribute '{name}', which pylance has: {advice}" in str(raised.value)
     with pytest.raises(AttributeError, match="'LanceFragment' object has no attribute 'physical_schema', wh"):
-        ds.get_fragments()[0].physical_schema  # noqa: B018
+        ds.get_fragments()[0].physical_schema  # type: ignore[attr-defined]  # noqa: B018
     with pytest.raises(AttributeError, match="'Dataset' object has no attribute 'verson'$"):
         ds.verson  # type: ignore[attr-defined]  # noqa: B018
     assert not hasattr(ds, "create_index")
