@@ -218,7 +218,7 @@ MISTAKES: dict[str, Any] = {
         commit._Commit, "_check_references", lambda self, *given: (yield from ())
     ),
     "files need no age": patch.object(cleanup_plan, "_may_go", _no_grace),
-    "tags are forgotten": patch.object(cleaning._Cleanup, "_own_pins", lambda self: []),
+    "tags are forgotten": patch.object(cleaning._Cleanup, "own_pins", lambda self: []),
     "only the newest version counts": patch.object(
         cleaning, "expired", lambda history, options, times: list(history[:-1])
     ),
