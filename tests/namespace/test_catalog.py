@@ -193,6 +193,16 @@ def test_root_tables_of_the_compatibility_mode(tmp_path: Path) -> None:
     assert ns.list_all_tables(ln.ListTablesRequest()).tables == ["n$new", "new", "old"]
 
 
+def test_a_name_of_both_versions_is_that_of_the_manifest(tmp_path: Path) -> None:
+    lancecy.write_dataset({"a": [1]}, tmp_path / "t.lance")
+    lancecy.write_dataset({"a": [1, 2]}, tmp_path / "0123abcd_t")
+    ns = with_rows(tmp_path, {"object_id": "t", "object_type": "table", "location": "0123abcd_t"})
+    assert tables(ns) == ["t"]
+    assert lancecy.dataset(describe(ns, "t").location).count_rows() == 2
+    deregister(ns, "t")
+    assert lancecy.dataset(describe(ns, "t").location).count_rows() == 1
+
+
 def test_manifest_only_mode_hashes_directories_of_root_tables(tmp_path: Path) -> None:
     ns = ours(tmp_path, dir_listing_enabled="false")
     lancecy.write_dataset({"a": [1]}, tmp_path / "old.lance")
