@@ -185,7 +185,7 @@ def test_changes_of_overlapping_names_leave_a_sound_catalog(
     shares = len(set(kinds)) > 1
     told = run(disturb, tmp_path, [(kind, share * SECONDS, shares) for kind in kinds], SECONDS + 250)
     done = [one for some in told for one in some]
-    print(dict(Counter((library, kind) for library, kind, _ in done)))
+    print(dict(Counter((library, kind) for library, kind, _ in done)), flush=True)
     committed(tmp_path, done, shares)
     balanced(tmp_path, done, is_exact=not shares)
     sound(tmp_path, shares)
