@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.encodings.model.block import Block
-from lancecy.encodings.model.chunks import places_of
+from lancecy.encodings.model.chunks import places_of, runs_within, whole_runs
 from lancecy.encodings.model.layouts import PageSpec
 from lancecy.encodings.model.pages import Column
 from lancecy.encodings.model.spec import DictionaryOf, Spec, VarBinary
@@ -22,7 +22,16 @@ from lancecy.rows import PageRuns
 from lancecy.schema import Field
 from lancecy.store.reads import Ranges, Read, SourceFile, gather, prefetched
 
-__all__ = ["FieldReader", "FieldSource", "Rows", "all_pages", "groups_of", "node_of", "read_pages"]
+__all__ = [
+    "FieldReader",
+    "FieldSource",
+    "Rows",
+    "all_pages",
+    "groups_of",
+    "node_of",
+    "read_pages",
+    "runs_of_rows",
+]
 
 Int64 = NDArray[np.int64]
 
@@ -143,7 +152,7 @@ def _compiled(column: Column, source: FieldSource) -> _Compiled:
     if known is not None and all(a is b for a, b in zip(known.key, key, strict=True)):
         return known
     counts, ranks = np.diff(column.row_starts), None
-    first, last, specs = column.first_buffer[:-1], column.first_buffer[1:], cast(Sequence[Spec], column.specs)
+    first, last, specs = column.first_buffer[:-1], column.first_buffer[1:], list(map(node_of, column.specs))
     if not counts.all():
         numbers = np.flatnonzero(counts)
         ranks = np.cumsum(counts > 0) - 1
@@ -206,6 +215,16 @@ def groups_of(column: Column, source: FieldSource, runs: PageRuns) -> list[_Grou
             part = PageRuns(numbers[low:high] - form.first, runs.starts[low:high], runs.counts[low:high])
             groups.append(_Group(form.pages, part, known.last_buffer[form.first : form.stop]))
     return groups
+
+
+def runs_of_rows(column: Column, rows: Rows) -> PageRuns:
+    """The rows as runs in the column's pages; must not be written to."""
+    if not rows.is_all(column.num_rows):
+        return runs_within(column.row_starts, rows.starts, rows.stops)
+    known: PageRuns | None = column.compiled.get("all rows")
+    if known is None:
+        known = column.compiled["all rows"] = whole_runs(np.diff(column.row_starts))
+    return known
 
 
 def read_pages(

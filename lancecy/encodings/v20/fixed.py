@@ -55,6 +55,7 @@ __all__ = [
     "read_nullable",
     "read_nulls",
     "read_plain",
+    "require_capacity",
     "with_validity",
 ]
 
@@ -148,6 +149,16 @@ def _pieces_with_validity(block: Pieces, bitmap: Memory) -> list[Block]:
 
 def capacity(pages: Pages) -> Int64:
     """(num_pages,) int64: how many values of this node the bytes of each page hold; very many if unknown."""
+    return pages.worked_out("capacity", _capacity)
+
+
+def require_capacity(pages: Pages, runs: PageRuns) -> None:
+    """Refuse pages with runs whose bytes cannot hold the values they claim; see ``pages.require_values``."""
+    if pages.worked_out("is short", lambda pages: bool((pages.counts > capacity(pages)).any())):
+        require_values(pages, runs, capacity(pages))
+
+
+def _capacity(pages: Pages) -> Int64:
     spec = bare(pages.spec)
     if isinstance(spec, Plain) and spec.bits:
         return pages.buffer(spec.buffer)[1] * 8 // spec.bits
@@ -163,7 +174,7 @@ def read_plain(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) -> Re
     spec = pages.spec
     if not isinstance(spec, Plain) or not isinstance(shape, Plain) or spec.bits != shape.bits:
         misfit(spec, shape)
-    require_values(pages, runs, capacity(pages))
+    require_capacity(pages, runs)
     positions, _ = pages.buffer(spec.buffer)
     return flat.read_flat(shape, pages.file, positions, runs, in_pieces)
 

@@ -21,8 +21,8 @@ from lancecy.encodings.blocks.memory import allocate
 from lancecy.encodings.model.block import FixedWidth
 from lancecy.encodings.model.chunks import starts_of, touched
 from lancecy.encodings.model.spec import Plain
-from lancecy.encodings.v20.fixed import capacity
-from lancecy.encodings.v20.pages import Pages, array_of, bare, misfit, require_values
+from lancecy.encodings.v20.fixed import require_capacity
+from lancecy.encodings.v20.pages import Pages, array_of, bare, misfit
 from lancecy.errors import FormatError
 from lancecy.limits import check_offsets
 from lancecy.rows import PageRuns
@@ -92,7 +92,7 @@ def read_ends(pages: Pages, runs: PageRuns) -> Read[Ends]:
     if isinstance(spec, Plain):
         if spec.bits != _NUMBER.bits:
             misfit(spec, _NUMBER)
-        require_values(pages, runs, capacity(pages))
+        require_capacity(pages, runs)
         held = _held(pages, runs)
         if held is None:
             positions, _ = pages.buffer(spec.buffer)

@@ -27,8 +27,8 @@ from lancecy.encodings.model.spec import (
     Spec,
     StructOf,
 )
-from lancecy.encodings.v20.fixed import BLOCK, capacity
-from lancecy.encodings.v20.pages import Pages, array_of, bare, check_unbacked, misfit, require_values, served
+from lancecy.encodings.v20.fixed import BLOCK, require_capacity
+from lancecy.encodings.v20.pages import Pages, array_of, bare, check_unbacked, misfit, served
 from lancecy.errors import FormatError
 from lancecy.rows import PageRuns
 from lancecy.store.reads import Ranges, Read
@@ -72,7 +72,7 @@ def read_bit_stream(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) 
     if not isinstance(spec, BitStream):
         misfit(spec, shape)
     _check_integers(spec, shape)
-    require_values(pages, runs, capacity(pages))
+    require_capacity(pages, runs)
     positions, _ = pages.buffer(spec.buffer)
     first, nbits = runs.starts * spec.packed_bits, runs.counts * spec.packed_bits
     within = first & 7
@@ -96,7 +96,7 @@ def read_packed_blocks(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: boo
     if spec.packed_bits == 0:
         check_unbacked(num_rows, pages.file, pages.limits, "integers of no bits")
     # The last block of a page is stored whole, even if it has few values.
-    require_values(pages, runs, capacity(pages))
+    require_capacity(pages, runs)
     positions, _ = pages.buffer(spec.buffer)
     block_bytes = 128 * spec.packed_bits
     first, last = runs.starts // BLOCK, -(-(runs.starts + runs.counts) // BLOCK)

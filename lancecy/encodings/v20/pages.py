@@ -129,6 +129,13 @@ class Pages:
             self._known[name,] = found
         return found
 
+    def worked_out(self, what: str, work: Callable[[Pages], T]) -> T:
+        """The result of a function of these pages, kept under the name ``what``."""
+        if what not in self._known:
+            self._known[what] = work(self)
+        found: T = self._known[what]
+        return found
+
     def below(self, name: str, factor: int = 1) -> Pages:
         """The same pages at the node that an attribute of this one holds, with ``factor`` values per value of this one."""
         found: Pages | None = self._known.get((name, factor))

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.encodings.model.block import AllNull, Block, Coded, Pieces, Structured
-from lancecy.encodings.model.chunks import row_ranges, runs_within
+from lancecy.encodings.model.chunks import row_ranges
 from lancecy.encodings.model.fields import spec_of
 from lancecy.encodings.model.layouts import PageSpec
 from lancecy.encodings.model.pages import Column
@@ -45,7 +45,7 @@ from lancecy.encodings.model.spec import (
     SymbolCoded,
 )
 from lancecy.encodings.v20 import binary, dictionary, fixed, lists, packed
-from lancecy.encodings.v20.columns import FieldSource, Rows, node_of, read_pages
+from lancecy.encodings.v20.columns import FieldSource, Rows, node_of, read_pages, runs_of_rows
 from lancecy.encodings.v20.pages import Decoder, Pages, served
 from lancecy.errors import FormatError
 from lancecy.limits import DEFAULT_LIMITS, Limits
@@ -251,8 +251,7 @@ def check_rows(column: Column, rows: Rows) -> None:
 
 
 def _read_leaf(field: Field, column: Column, source: FieldSource, rows: Rows, in_pieces: bool) -> Read[Block]:
-    runs = runs_within(column.row_starts, rows.starts, rows.stops)
-    return read_pages(column, spec_of(field), source, runs, in_pieces)
+    return read_pages(column, spec_of(field), source, runs_of_rows(column, rows), in_pieces)
 
 
 def _refuse_nulls(block: Block) -> None:
