@@ -210,23 +210,27 @@ def _planned(fragment: Fragment, history: Mapping[int, Table]) -> Part:
 
 
 def _merged(table: Table, operation: Merge, version: int, history: Mapping[int, Table]) -> Table:
+    columns = {column.id: column.name for column in operation.schema.fields}
     for fragment in operation.fragments:
         part = table.part(fragment.id)
         files = {column: file.path for file in fragment.files for column in file.fields if column >= 0}
         stable = part.stable
-        if files != part.files:
+        if any(files.get(column) != part.files.get(column) for column in columns):
             stable = tuple(replace(row, updated=version) for row in stable)
-        table = table.with_part(replace(part, files=files, stable=stable))
-    return replace(table, columns={column.id: column.name for column in operation.schema.fields})
+        table = table.with_part(replace(part, files=_alive(files, columns), stable=stable))
+    return replace(table, columns=columns)
+
+
+def _alive(files: Mapping[int, str], columns: Mapping[int, str]) -> dict[int, str]:
+    """The files of a fragment by column: one stays as long as one of its columns does."""
+    live = {path for column, path in files.items() if column in columns}
+    return {column: path for column, path in files.items() if path in live}
 
 
 def _projected(table: Table, operation: Project, version: int, history: Mapping[int, Table]) -> Table:
     columns = {column.id: column.name for column in operation.schema.fields}
     for part in table.parts:
-        # A file stays as long as one of its columns does.
-        live = {path for column, path in part.files.items() if column in columns}
-        files = {column: path for column, path in part.files.items() if path in live}
-        table = table.with_part(replace(part, files=files))
+        table = table.with_part(replace(part, files=_alive(part.files, columns)))
     return replace(table, columns=columns)
 
 
