@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -40,7 +41,7 @@ class KeySearch:
     """
 
     def __init__(self, snapshot: Snapshot, fields: tuple[int, ...], hashes: UInt64) -> None:
-        self._snapshot, self._fields, self._hashes = snapshot, fields, np.unique(hashes)
+        self._snapshot, self._fields, self._hashes = snapshot, fields, hashes
 
     def __call__(self, added: Added) -> bool:
         """Whether a row has one of the keys; False is certain.
@@ -86,8 +87,13 @@ class KeySearch:
         )
         return ScanContext(newest, mine.session)
 
+    @cached_property
+    def _sorted(self) -> UInt64:
+        # Most merges meet no other writer, and need no order.
+        return np.sort(self._hashes)
+
     def _has(self, columns: Sequence[ArrowArray]) -> bool:
-        hashes = key_hashes(columns)
-        places = np.searchsorted(self._hashes, hashes)
-        places[places == self._hashes.size] = 0
-        return bool(np.any(self._hashes[places] == hashes))
+        hashes, known = key_hashes(columns), self._sorted
+        places = np.searchsorted(known, hashes)
+        places[places == known.size] = 0
+        return bool(np.any(known[places] == hashes))

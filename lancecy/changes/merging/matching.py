@@ -137,7 +137,8 @@ def match_rows(
         if rules.clauses.inserts:
             part.check_new(seen.is_matched, rules.on)
         told(number + 1, parts)
-    return _joined(found, seen, rules.clauses.inserts)
+    num_deleted, num_read = sum(unit.num_deleted for unit in found), sum(unit.num_read for unit in found)
+    return _matches(seen, rules, _gone_of(found), num_deleted, num_read)
 
 
 def match_tables(source: Source, target: pa.Table, addresses: UInt64, rules: Rules) -> Matches:
@@ -165,8 +166,8 @@ def match_tables(source: Source, target: pa.Table, addresses: UInt64, rules: Rul
     if rules.clauses.inserts:
         part.check_new(seen.is_matched, rules.on)
     seen.replace(found.rows, addresses[found.updated])
-    deleted = _UnitMatches(addresses[found.deleted], target.num_rows)
-    return _joined([deleted], seen, rules.clauses.inserts)
+    gone = _by_fragment(addresses[np.concatenate([found.updated, found.deleted])])
+    return _matches(seen, rules, gone, found.deleted.size, target.num_rows)
 
 
 def offsets_of(addresses: UInt64) -> dict[int, Int64]:
@@ -221,17 +222,24 @@ class _Seen:
         return rows[order], addresses[order]
 
 
-def _joined(found: Sequence[_UnitMatches], seen: _Seen, inserts: bool) -> Matches:
+def _matches(seen: _Seen, rules: Rules, gone: dict[int, Int64], num_deleted: int, num_read: int) -> Matches:
     rows, addresses = seen.pairs()
-    deleted = [unit.deleted for unit in found]
-    return Matches(
-        rows,
-        addresses,
-        ~seen.is_matched if inserts else np.zeros(seen.is_matched.size, np.bool_),
-        _by_fragment(np.concatenate([addresses, *deleted])),
-        sum(part.size for part in deleted),
-        sum(unit.num_read for unit in found),
-    )
+    is_new = ~seen.is_matched if rules.clauses.inserts else np.zeros(seen.is_matched.size, np.bool_)
+    return Matches(rows, addresses, is_new, gone, num_deleted, num_read)
+
+
+def _gone_of(found: Sequence[_UnitMatches]) -> dict[int, Int64]:
+    """Offsets of rows by fragment, ascending."""
+    pieces: dict[int, list[Int64]] = {}
+    for unit in found:
+        if unit.gone.size:
+            pieces.setdefault(unit.fragment, []).append(unit.gone)
+    gone = {number: np.concatenate(pieces[number]) for number in sorted(pieces)}
+    for offsets in gone.values():
+        # Units are in order, but not if the table was read once for each part of the source.
+        if bool((offsets[1:] < offsets[:-1]).any()):
+            offsets.sort()
+    return gone
 
 
 def _by_fragment(addresses: UInt64) -> dict[int, Int64]:
@@ -417,12 +425,17 @@ class _UnitMatches:
 
     Attributes
     ----------
-    deleted : (n,) uint64
-        Addresses of deleted rows.
+    fragment : int
+        Stored id.
+    gone : (n,) int64, ascending
+        Offsets of the rows that are replaced or deleted.
+    num_deleted : int
     num_read : int
     """
 
-    deleted: UInt64
+    fragment: int
+    gone: Int64
+    num_deleted: int
     num_read: int
 
 
@@ -432,21 +445,21 @@ def _step(
     """The function that looks up the keys of one unit, and notes the rows of the source that match."""
 
     def step(chosen: CandidateUnit) -> _UnitMatches:
+        number = chosen.files.fragment.stored_id
         if not len(chosen.rows):
-            return _UnitMatches(np.empty(0, np.uint64), 0)
+            return _UnitMatches(number, np.empty(0, np.int64), 0, 0)
         read = read_columns(context, chosen, projection)
         values: Columns = dict(zip(rules.of_target, read, strict=True))
         found = _Lookup(rules, part, values, len(chosen.rows))
         found.run(seen.is_matched)
-        number = np.uint64(chosen.files.fragment.stored_id << 32)
-
-        def addresses(positions: Int64) -> UInt64:
-            return chosen.rows.pick(positions).to_indices().astype(np.uint64) | number
-
-        seen.replace(found.rows, addresses(found.updated))
+        gone = chosen.rows.pick(found.updated).to_indices()
+        seen.replace(found.rows, gone.astype(np.uint64) | np.uint64(number << 32))
+        if found.deleted.size:
+            gone = np.concatenate([gone, chosen.rows.pick(found.deleted).to_indices()])
+            gone.sort()
         if source.is_spilled:
             context.release([ScanUnit(chosen.files.fragment.id, 0, 0, 0, 0)])
-        return _UnitMatches(addresses(found.deleted), len(chosen.rows))
+        return _UnitMatches(number, gone, found.deleted.size, len(chosen.rows))
 
     return step
 

@@ -18,7 +18,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from lancecy import kernels
 from lancecy.proto import transaction_pb2
+from lancecy.rows import sorted_unique
 
 __all__ = ["KeyFilter"]
 
@@ -33,7 +35,6 @@ _ITEMS, _PROBABILITY = 8192, 0.00057
 _BYTES_PER_KEY = 4
 # A larger filter would make the manifest long that holds the transaction.
 _MOST_BYTES = 1 << 20
-_HASHES_AT_ONCE = 1 << 16
 
 _WORDS = 8
 _BLOCK_BYTES = _WORDS * 4
@@ -87,7 +88,7 @@ class KeyFilter:
             In any order, also repeated.
         """
         if hashes.size <= _MOST_LISTED:
-            return cls(fields, np.unique(hashes))
+            return cls(fields, sorted_unique(hashes))
         size = _ITEMS * _BYTES_PER_KEY
         while size < hashes.size * _BYTES_PER_KEY and size < _MOST_BYTES:
             size *= 2
@@ -151,7 +152,7 @@ class KeyFilter:
             stored = message.bloom
             items, probability = stored.number_of_items or _ITEMS, stored.probability or _PROBABILITY
             return cls(fields, None, stored.bitmap, items, probability)
-        return cls(fields, np.unique(np.array(message.exact.key_hashes, dtype=np.uint64)))
+        return cls(fields, sorted_unique(np.array(message.exact.key_hashes, dtype=np.uint64)))
 
     def _blocks(self) -> UInt32 | None:
         """The words of the Bloom filter, shape (blocks, 8); None if they say nothing."""
@@ -180,12 +181,9 @@ def _places(hashes: UInt64, blocks: int) -> tuple[NDArray[np.int64], UInt32]:
 
 
 def _bloom_of(hashes: UInt64, size: int) -> bytes:
-    bits = np.zeros(size * 8, dtype=np.bool_)
-    for start in range(0, hashes.size, _HASHES_AT_ONCE):
-        block, bit = _places(hashes[start : start + _HASHES_AT_ONCE], size // _BLOCK_BYTES)
-        words = block[:, None] * _WORDS + np.arange(_WORDS)
-        bits[words * 32 + bit] = True
-    return np.packbits(bits, bitorder="little").tobytes()
+    bits = np.zeros(size, np.uint8)
+    kernels.set_filter_bits(hashes, bits)
+    return bits.tobytes()
 
 
 def _has_any(blocks: UInt32, hashes: UInt64) -> bool:

@@ -16,6 +16,8 @@ found to be consistent.
 
 from __future__ import annotations
 
+from array import array
+
 import numpy as np
 import pyroaring
 from numpy.typing import NDArray
@@ -138,7 +140,8 @@ def union(one: Int64, other: Int64) -> Int64:
 
 
 def _bitmap(numbers: Int64) -> pyroaring.BitMap:
-    return pyroaring.BitMap(np.ascontiguousarray(numbers, np.uint32))
+    # Of other arrays each number would become an object.
+    return pyroaring.BitMap(array("I", numbers.astype(np.uint32).tobytes()))
 
 
 def _numbers(bitmap: pyroaring.BitMap) -> Int64:
