@@ -27,7 +27,6 @@ from lancecy.scanning.request import make_request
 from lancecy.scanning.task import ScanSpec
 from lancecy.scanning.threads import collect
 from lancecy.schema import Field, Schema
-from lancecy.table.field_ids import next_field_id
 from lancecy.table.operations import Project
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.schema_edits import Alteration, Altered, altered, chain_of
@@ -145,15 +144,12 @@ class AlterColumns(ColumnChange):
             return
 
         def attempt() -> None:
-            self._check_writable()
+            # No file is written before the commit, which refuses a table that cannot be changed.
             snapshot = self._snapshot
-            found = altered(
-                snapshot.schema,
-                wanted,
-                next_field_id(snapshot.manifest, snapshot.indices()),
-                data_version(snapshot),
-            )
-            _check_strict(self.context, found)
+            # Only casts need new field ids.
+            found = altered(snapshot.schema, wanted, 0, data_version(snapshot))
+            if found.strict:
+                _check_strict(self.context, found)
             self._change(Project(found.schema, not found.strict), options=options)
 
         self._retried(attempt, conflict_retries, retry_timeout)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
@@ -83,8 +82,9 @@ class Change(ABC):
     ) -> None:
         """Commit a change made from a version, by default this one, and move to the new version."""
         origin, options = origin or self._snapshot, options or CommitRequest()
-        patient = replace(options, attempts=max(options.attempts, _RACES))
-        committed = commit_operation(operation, origin.location, origin.session, origin, patient)
+        committed = commit_operation(
+            operation, origin.location, origin.session, origin, options, least_attempts=_RACES
+        )
         self._move(committed.version, bases, committed.written)
 
     def _retried(self, attempt: Callable[[], T], retries: int, timeout: timedelta) -> T:

@@ -27,6 +27,7 @@ def commit_operation(
     options: CommitRequest,
     *,
     read_version: int | None = None,
+    least_attempts: int = 0,
 ) -> Committed:
     """Commit an operation as the next version of a table.
 
@@ -40,6 +41,8 @@ def commit_operation(
     options : CommitRequest
     read_version : int, optional
         The version the change was made from; by default the snapshot's.
+    least_attempts : int
+        Attempts even if the options state fewer.
 
     Raises
     ------
@@ -52,7 +55,7 @@ def commit_operation(
         is_same = read_version is None or read_version == snapshot.version
         number = snapshot.version if is_same else cast("int", read_version)
         origin = Origin(number, snapshot.manifest_file.naming, snapshot.identity if is_same else None)
-    return commit_from(operation, location, session, origin, options)
+    return commit_from(operation, location, session, origin, options, least_attempts=least_attempts)
 
 
 def commit_from(
@@ -61,6 +64,8 @@ def commit_from(
     session: Session,
     origin: Origin | None,
     options: CommitRequest,
+    *,
+    least_attempts: int = 0,
 ) -> Committed:
     """Commit an operation as :func:`commit_operation` does, without a snapshot.
 
@@ -74,6 +79,8 @@ def commit_from(
     origin : Origin or None
         The version the change was made from; None creates a table.
     options : CommitRequest
+    least_attempts : int
+        As for :func:`commit_operation`.
 
     Raises
     ------
@@ -86,7 +93,7 @@ def commit_from(
     if options.uuid is not None:
         transaction = replace(transaction, uuid=options.uuid)
     policy = Policy(
-        attempts=options.attempts + 1,
+        attempts=max(options.attempts, least_attempts) + 1,
         written_ns=options.written_ns,
         once=options.token is not None,
         naming=options.naming,

@@ -46,6 +46,7 @@ __all__ = [
 
 Mode: TypeAlias = Literal["create", "append", "overwrite"]
 Durability: TypeAlias = Literal["fsync", "none"]
+_DURABILITIES = get_args(Durability)
 
 
 class FileOptions(TypedDict, total=False):
@@ -362,7 +363,7 @@ def is_durable(durability: Durability) -> bool:
     ValueError
         Neither "fsync" nor "none".
     """
-    if durability not in get_args(Durability):
+    if durability not in _DURABILITIES:
         raise ValueError(f"durability is {durability!r}; it can be 'fsync' or 'none'")
     return durability == "fsync"
 

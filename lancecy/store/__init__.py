@@ -6,7 +6,7 @@
   lancecy's, secrets masked in messages.
 * ``services``: pylance's option names become fsspec's; which places share an account, hence options.
 * ``local``, ``memory``, ``fsspec``: the adapters; ``wrap``: stores that count or delay requests.
-* ``local_files``, ``maps``: files on disks and space for them; their memory maps.
+* ``local_files``, ``new_file``, ``maps``: files on disks and space for them; files under a temporary name; memory maps.
 * ``fsspec_parts``, ``upload``: requests of fsspec file systems; uploads in parts.
 * ``ranges``: which small ranges and holes become one request; ``fetch``: one round of requests over many files.
 * ``key_values``, ``committing``: external manifest stores and locks, and the storage options that name them.

@@ -8,11 +8,10 @@ replace, ``link`` to create.
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, suppress
 from copy import copy
 from datetime import UTC, datetime
 from itertools import groupby
@@ -25,8 +24,8 @@ from lancecy.store import local_files as files
 from lancecy.store.base import Memory, ObjectMeta, PutMode, Store, StoreTraits
 from lancecy.store.credentials import Options
 from lancecy.store.failure import raise_translated, too_short
-from lancecy.store.local_files import Preallocation
 from lancecy.store.maps import MapCache, identity_of, is_network_mount, map_file
+from lancecy.store.new_file import NewFile
 from lancecy.store.paths import check_path, check_prefix, is_safe_path
 from lancecy.store.ranges import check_range
 from lancecy.store.upload import Upload
@@ -40,20 +39,8 @@ PREAD = StoreTraits(create_is_atomic=True, concurrency=1, merge_gap=64 << 10, me
 NETWORK = StoreTraits(create_is_atomic=True, concurrency=8, merge_gap=1 << 20, merge_cap=16 << 20)
 """Traits of a network mount: every request is a round trip."""
 
-# Endings of temporary files that a cleanup removes if no version names them. A manifest's is not among them: a
-# temporary manifest must not be taken for a version.
-_ENDINGS = (".lance", ".txn", ".arrow", ".bin", ".blob")
-# Characters of a data file's name that its temporary name keeps: the tag of a distributed write and the ending.
-_TAIL = 22
-# How often a folder is made that others keep removing.
-_TRIES = 5
 # A range this long is cheaper to map than to copy.
 _WORTH_A_MAP = 64 << 10
-# A signal is handled between two of these, such as Ctrl+C.
-_COPIED_AT_ONCE = 256 << 20
-_NO_COPY = frozenset(
-    {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ETXTBSY, errno.EPERM, errno.EIO}
-)
 # One cache per process: the system limits the maps of a process (65,530 by default), not of a table.
 _MAPS = MapCache(4096)
 
@@ -202,13 +189,22 @@ class LocalStore:
 
     def put(self, path: str, data: bytes | memoryview, mode: PutMode = PutMode.OVERWRITE) -> ObjectMeta:
         check_path(path)
-        with _LocalUpload(self, path, mode) as upload:
-            upload.write(data)
-        return upload.meta
+        try:
+            file = NewFile(self._base, path, self._follow, self._durable)
+            try:
+                file.write(memoryview(data).cast("B"))
+                status = file.publish(mode is PutMode.OVERWRITE)
+            except BaseException:
+                file.discard()
+                raise
+        except OSError as error:
+            self._fail(error, "write", path)
+        _MAPS.discard(f"{self._root}/{path}")
+        return _meta(path, status)
 
     def put_stream(self, path: str) -> BinaryIO:
         check_path(path)
-        return cast(BinaryIO, _LocalUpload(self, path, PutMode.OVERWRITE))
+        return cast(BinaryIO, _LocalUpload(self, path))
 
     def rename(self, source: str, target: str, mode: PutMode = PutMode.OVERWRITE) -> None:
         check_path(source)
@@ -237,7 +233,7 @@ class LocalStore:
         except OSError as error:
             source._fail(error, "read", path)
         try:
-            with _LocalUpload(self, target, PutMode.OVERWRITE) as upload:
+            with _LocalUpload(self, target) as upload:
                 if upload.copy(descriptor, status.st_size):
                     return True
                 upload.abort()
@@ -337,13 +333,16 @@ class LocalStore:
 
     def _list(self, folder: str, after: str) -> Iterator[ObjectMeta]:
         try:
-            with files.open_folder(self._base, folder, self._follow, create=False) as descriptor:
+            descriptor = files.folder_descriptor(self._base, folder, self._follow, create=False)
+            try:
                 inode = os.fstat(descriptor).st_ino
                 prefix = f"{folder}/" if folder else ""
                 for path, status in files.walk(descriptor, prefix, self._follow, after, (inode,)):
                     # Names that no writer of the format makes and no other method here accepts.
                     if is_safe_path(path):
                         yield _meta(path, status)
+            finally:
+                os.close(descriptor)
         except (FileNotFoundError, NotADirectoryError):
             return  # a missing folder is empty, as in an object store
         except OSError as error:
@@ -354,105 +353,49 @@ class LocalStore:
 
 
 class _LocalUpload(Upload):
-    """A temporary file in the folder of its final name."""
+    """A file that gets its final name when it is closed."""
 
-    def __init__(self, store: LocalStore, path: str, mode: PutMode) -> None:
+    def __init__(self, store: LocalStore, path: str) -> None:
         super().__init__(path, store.uri)
-        self._replace, self._durable = mode is PutMode.OVERWRITE, store._durable
-        self._resources = ExitStack()
-        self._temporary = f".tmp_{os.urandom(8).hex()}{_kept_ending(path)}"
         self._place = f"{store._root}/{path}"
-        self.meta: ObjectMeta
         try:
-            self._file = self._created(store, path)
-            self._preallocated = Preallocation(self._file)
+            self._file = NewFile(store._base, path, store._follow, store._durable)
         except BaseException as error:
-            self._resources.close()
             super(Upload, self).close()
             if isinstance(error, OSError):
                 raise_translated(error, "write", path, store.uri)
             raise
 
-    def _created(self, store: LocalStore, path: str) -> int:
-        """Descriptor of the new temporary file; sets its folder."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-        for attempt in range(_TRIES):
-            try:
-                self._folder = self._resources.enter_context(store._folder_of(path, create=True))
-                return os.open(self._temporary, flags, 0o666, dir_fd=self._folder)
-            except FileNotFoundError:
-                # Another writer that failed has just removed the folder, because it was empty.
-                self._resources.close()
-                if attempt == _TRIES - 1:
-                    raise
-        return -1
-
     def copy(self, descriptor: int, size: int) -> bool:
         """Append the first bytes of a file; False if the file systems cannot, before any byte is written."""
-        done = 0
         try:
-            while done < size:
-                count = os.copy_file_range(descriptor, self._file, min(size - done, _COPIED_AT_ONCE))
-                if count == 0:
-                    self._failed = True
-                    raise OSError(errno.EIO, "the file became shorter while it was copied")
-                done += count
-        except OSError as error:
-            if not done and error.errno in _NO_COPY:
+            if not self._file.copy(descriptor, size):
                 return False
+        except OSError as error:
             self._failed = True
             raise_translated(error, "write", self._path, self._store)
-        self._position += done
+        self._position += size
         return True
 
     def _append(self, data: memoryview) -> None:
         try:
-            self._preallocated.take(len(data))
-            while data:
-                data = data[os.write(self._file, data) :]
+            self._file.write(data)
         except OSError as error:
             raise_translated(error, "write", self._path, self._store)
 
     def _publish(self) -> None:
         try:
-            self._preallocated.settle()
-            if self._durable:
-                os.fsync(self._file)
-            status = os.fstat(self._file)
-            self._close_file()
-            places = (self._folder, self._temporary), (self._folder, _name(self._path))
-            files.publish(*places, self._replace, self._durable)
+            self._file.publish(replace=True)
         except OSError as error:
             raise_translated(error, "write", self._path, self._store)
-        self._resources.close()
         _MAPS.discard(self._place)
-        self.meta = _meta(self._path, status)
 
     def _discard(self) -> None:
-        # Errors here would hide the one that led here; a cleanup removes what is left.
-        with suppress(OSError):
-            self._close_file()
-        with suppress(OSError):  # it may have its final name already, if only the sync failed
-            os.unlink(self._temporary, dir_fd=self._folder)
-        self._resources.close()
-
-    def _close_file(self) -> None:
-        descriptor, self._file = self._file, -1
-        if descriptor >= 0:
-            os.close(descriptor)  # close may report a failed write
+        self._file.discard()
 
 
 def _name(path: str) -> str:
     return path.rpartition("/")[2]
-
-
-def _kept_ending(path: str) -> str:
-    """The ending of a temporary name: cleanups, pylance's too, tell the kind of a file by its ending.
-
-    A data file also keeps the last part of its name, by which the files of one distributed write are known.
-    """
-    ending = next((ending for ending in _ENDINGS if path.endswith(ending)), "")
-    return f"_{_name(path)[-_TAIL:]}" if ending == ".lance" else ending
 
 
 def _meta(path: str, status: os.stat_result) -> ObjectMeta:

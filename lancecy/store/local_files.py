@@ -28,6 +28,7 @@ __all__ = [
     "Entry",
     "Preallocation",
     "check_folder",
+    "folder_descriptor",
     "open_folder",
     "open_regular",
     "publish",
@@ -228,14 +229,15 @@ def open_folder(root: str, folder: str, follow: bool, create: bool) -> Iterator[
 
     New folders are synced before anything is put in them.
     """
-    descriptor = _reached(root, folder, follow, create)
+    descriptor = folder_descriptor(root, folder, follow, create)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _reached(root: str, folder: str, follow: bool, create: bool) -> int:
+def folder_descriptor(root: str, folder: str, follow: bool, create: bool) -> int:
+    """The descriptor of :func:`open_folder`, which the caller closes."""
     if follow or not folder:
         try:
             return os.open(f"{root}/{folder}", _FOLDER)

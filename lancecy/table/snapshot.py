@@ -557,7 +557,7 @@ def committed_snapshot(
     """
     session = session.with_limits(location.limits)
     store = location.open(session)
-    if written is not None and not store.traits.is_mapped:
+    if written is not None:
         file, data = written
         memory = np.frombuffer(data, np.uint8)
         manifest = manifest_wire.decode(memory, file.path, location.limits)

@@ -295,15 +295,12 @@ def _change(item: Alteration, chain: Sequence[Field], ids: Iterator[int]) -> _Ch
     field = chain[-1]
     if item.name is not None and item.name != field.name:
         check_name(item.name)
-    made = field if item.data_type is None else _of_type(item, chain, ids)
-    made = replace(
-        made,
-        name=field.name if item.name is None else item.name,
-        nullable=field.nullable if item.nullable is None else item.nullable,
-    )
-    if item.data_type is not None:
-        return lambda _: made
-    return lambda found: replace(found, name=made.name, nullable=made.nullable)
+    name = field.name if item.name is None else item.name
+    nullable = field.nullable if item.nullable is None else item.nullable
+    if item.data_type is None:
+        return lambda found: replace(found, name=name, nullable=nullable)
+    made = replace(_of_type(item, chain, ids), name=name, nullable=nullable)
+    return lambda _: made
 
 
 def _of_type(item: Alteration, chain: Sequence[Field], ids: Iterator[int]) -> Field:

@@ -131,9 +131,9 @@ def check_outside(root: str, bases: Iterable[BasePath]) -> None:
     ...
     lancecy.errors.PathPolicyError: base '/tables/t/data/more' is in the table's own folder: choose a place outside of it
     """
-    own = canonical_uri(root)
+    own = ""
     for base in bases:
-        place = canonical_base(base)
+        own, place = own or canonical_uri(root), canonical_base(base)
         if base.is_dataset_root and is_branch_folder(base) and place != own:
             continue  # a branch's folder may hold those of others, which a cleanup of it leaves alone
         if place == own or place.startswith(f"{own.rstrip('/')}/"):

@@ -417,7 +417,7 @@ def test_full_disk_is_an_error_and_changes_nothing(
             store.put("data/a", b"after")
             return
         with store.put_stream("data/a") as writer:
-            file = writer._file  # type: ignore[attr-defined]
+            file = writer._file._file  # type: ignore[attr-defined]
             writer.write(b"after")
 
     with monkeypatch.context() as broken:

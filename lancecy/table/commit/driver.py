@@ -9,11 +9,11 @@ Facts: table sheet, section 5.
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 from lancecy.errors import DatasetNotFoundError, ExistsError, FormatError, StoreError, UnsupportedError
@@ -248,11 +248,12 @@ def _place(uri: str) -> str:
     """The place tested once: a bucket or server, or a file system, which the number of its device tells apart."""
     scheme, _, rest = uri.partition("://")
     if scheme in ("", "file") or not rest:
-        folder = Path(rest or uri, VERSIONS)
-        for there in (folder, *folder.parents):
+        there = f"{rest or uri}/{VERSIONS}"
+        for _ in range(there.count("/") + 1):
             # Another process may remove a folder at any moment.
             with suppress(OSError):
-                return f"device {there.stat().st_dev}"
+                return f"device {os.stat(there or '/').st_dev}"  # noqa: PTH116
+            there = there.rpartition("/")[0]
     return f"{scheme}://{rest.partition('/')[0]}"
 
 
@@ -311,7 +312,7 @@ class _Answers:
                     return store.get(path)
                 except DatasetNotFoundError as error:
                     raise missing_file(error, known, Fragment(fragment_id, deletion_file=file))
-            case Read(path, None, identity) if identity:
+            case Read(path, None, identity) if identity and not self.store.traits.is_mapped:
                 kept = manifest_bytes(self.session, self.location.limits, self.store, path, identity)
                 return self.store.get(path) if kept is None else kept
             case HeadFile(bases, file):

@@ -233,7 +233,10 @@ class _Commit:
         stamp = VersionStamp(version, time_ns, self.transaction.file_name, self.policy.detached)
         made = apply(self.base, operation, stamp)
         self.config = dict(made.message.config)
-        data = encode_transaction(replace(self.transaction, operation=operation), made.message)
+        resolved = self.transaction
+        if operation is not resolved.operation:
+            resolved = replace(resolved, operation=operation)
+        data = encode_transaction(resolved, made.message)
         if self.written != (stamp.transaction_file, data):
             yield Put(f"{TRANSACTIONS}/{stamp.transaction_file}", data)
             self.written = (stamp.transaction_file, data)

@@ -9,7 +9,7 @@ Source: table sheet, sections 1.4, 3.2, 4.3 and 10.4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from operator import ge
 
 from lancecy.errors import LimitError
@@ -85,10 +85,7 @@ def _finish(message: table_pb2.Manifest, stamp: VersionStamp) -> None:
 def _set_flags(message: table_pb2.Manifest, fragments: Sequence[table_pb2.DataFragment]) -> None:
     # Recomputed from content, as the reference does; bits that content does not determine are carried over.
     carried = message.reader_feature_flags & (flags.STABLE_ROW_IDS | flags.MIXED_FILE_VERSIONS)
-    shown: tuple[tuple[int, Callable[[], bool]], ...] = (
-        (flags.DELETIONS, lambda: any(part.HasField("deletion_file") for part in fragments)),
-        (flags.BASES, lambda: bool(message.base_paths)),
-    )
-    both = carried | sum(bit for bit, present in shown if present())
+    has_deletions = any(part.HasField("deletion_file") for part in fragments)
+    both = carried | (flags.DELETIONS if has_deletions else 0) | (flags.BASES if message.base_paths else 0)
     message.reader_feature_flags = both
     message.writer_feature_flags = both | (flags.CONFIG if message.config else 0)

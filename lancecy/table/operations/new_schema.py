@@ -52,7 +52,7 @@ def set_schema(message: table_pb2.Manifest, schema: Schema, preserves_nullabilit
 
 def _kept(old: file_pb2.Field | None, new: file_pb2.Field) -> file_pb2.Field:
     """The message of a field, with those facts of the old one that a ``Schema`` does not hold."""
-    if old is None or old.logical_type != new.logical_type:
+    if old is None or old == new or old.logical_type != new.logical_type:
         return new
     kept = file_pb2.Field()
     kept.CopyFrom(old)

@@ -5,7 +5,7 @@ Source: table sheet, sections 4.2, 4.3, 8 and 10.4.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lancecy.errors import SchemaError
 from lancecy.limits import Limits
@@ -59,7 +59,7 @@ class Project(Operation):
                     difference=field.name,
                 )
         drop_dead_files(made.message.fragments, {field.id for field in made.message.fields})
-        return replace(made, indices=carried(base, made.message))
+        return NewManifest(made.message, carried(base, made.message), made.dictionaries, base)
 
     def encode(self, message: transaction_pb2.Transaction, made: table_pb2.Manifest) -> None:
         message.project.SetInParent()

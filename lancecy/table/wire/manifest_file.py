@@ -38,27 +38,44 @@ class ManifestFile:
     manifest : Manifest
     message : lance.table.Manifest
         Not to be changed.
-    indices, transaction : bytes or None
-        Messages of the sections.
-    dictionaries : bytes
-        Bytes before the sections, if 0.1 dictionary fields point into the file.
-    identity : str
-        Distinguishes manifest files of one version (``Snapshot.identity``).
     raw : bytes
         The whole file.
     """
 
     manifest: Manifest
     message: table_pb2.Manifest
-    indices: bytes | None
-    transaction: bytes | None
-    dictionaries: bytes
-    identity: str
     raw: bytes
 
     @property
     def version(self) -> int:
         return self.manifest.version
+
+    @cached_property
+    def indices(self) -> bytes | None:
+        """The message of the index section."""
+        return self._section(self.manifest.index_section)
+
+    @cached_property
+    def transaction(self) -> bytes | None:
+        """The message of the transaction section."""
+        return self._section(self.manifest.transaction_section)
+
+    @cached_property
+    def dictionaries(self) -> bytes:
+        """All bytes before the first section, if 0.1 dictionary fields point there; their positions must stay valid."""
+        if not any(field.HasField("dictionary") and field.dictionary.length for field in self.message.fields):
+            return b""
+        manifest = self.manifest
+        ends = [span[0] - 4 for span in (manifest.index_section, manifest.transaction_section) if span]
+        return self.raw[: min(ends, default=int.from_bytes(self.raw[-16:-8], "little"))]
+
+    @cached_property
+    def identity(self) -> str:
+        """Distinguishes manifest files of one version (``Snapshot.identity``)."""
+        return f"{zlib.crc32(self.raw[-IDENTITY_BYTES:]):08x}"
+
+    def _section(self, span: tuple[int, int] | None) -> bytes | None:
+        return None if span is None else self.raw[span[0] : span[0] + span[1]]
 
     @cached_property
     def positions(self) -> dict[int, int]:
@@ -160,31 +177,10 @@ def decode_manifest_file(
         message = _copy(message)
         for number, fragment in enumerate(message.fragments):
             fragment.id = number
-    return ManifestFile(
-        manifest,
-        message,
-        _section(memory, manifest.index_section),
-        _section(memory, manifest.transaction_section),
-        _dictionaries(memory, manifest, message),
-        identity_of(memory),
-        memory.tobytes(),
-    )
+    return ManifestFile(manifest, message, memory.tobytes())
 
 
 def _copy(message: table_pb2.Manifest) -> table_pb2.Manifest:
     copied = table_pb2.Manifest()
     copied.CopyFrom(message)
     return copied
-
-
-def _section(memory: Memory, span: tuple[int, int] | None) -> bytes | None:
-    return None if span is None else memory[span[0] : span[0] + span[1]].tobytes()
-
-
-def _dictionaries(memory: Memory, manifest: Manifest, message: table_pb2.Manifest) -> bytes:
-    """All bytes before the first section, if the schema points there; its positions must stay valid."""
-    if not any(field.HasField("dictionary") and field.dictionary.length for field in message.fields):
-        return b""
-    ends = [span[0] - 4 for span in (manifest.index_section, manifest.transaction_section) if span]
-    footer = memory[-16:].tobytes()
-    return memory[: min(ends, default=int.from_bytes(footer[:8], "little"))].tobytes()
