@@ -38,7 +38,7 @@ from lancecy.table.commit.options import Committed, Origin, Policy
 from lancecy.table.manifest import BasePaths, Fragment
 from lancecy.table.operations import UNKNOWN, Operation, Transaction, encode_transaction
 from lancecy.table.operations.apply import apply
-from lancecy.table.operations.base import Added, Newest, VersionStamp
+from lancecy.table.operations.base import Added, Newest, NewManifest, VersionStamp
 from lancecy.table.paths import DETACHED, TRANSACTIONS, Naming
 from lancecy.table.requests import HeadFile, Now, Pause, Put, RandomBits, Steps
 from lancecy.table.versions import ManifestLocation, Outcome, VersionStore
@@ -242,7 +242,7 @@ class _Commit:
             self.written = (stamp.transaction_file, data)
         # Only after the transaction file is written: a cleanup that finds it spares the files it names, and this check
         # misses files that an earlier cleanup removed.
-        yield from self._check_references(operation, made.bases)
+        yield from self._check_references(operation, made)
         manifest = manifest_wire.encode(made.message, made.indices, data, made.dictionaries)
         manifest_wire.remember(manifest, made.message, self.policy.limits)
         return manifest
@@ -257,11 +257,11 @@ class _Commit:
         self.resolved = (resolved, self.base)
         return resolved
 
-    def _check_references(self, operation: Operation, bases: BasePaths) -> Steps[None]:
+    def _check_references(self, operation: Operation, made: NewManifest) -> Steps[None]:
         """Check that the version and the files that the change refers to exist."""
         needed = operation.references()
-        if self.policy.check_files and not (yield from self._is_fresh()):
-            yield from self._check_files(needed.fragments, bases)
+        if needed.fragments and self.policy.check_files and not (yield from self._is_fresh()):
+            yield from self._check_files(needed.fragments, made.bases)
         if needed.version is not None and not self.found:
             if (yield from self.history.at(needed.version)) is None:
                 raise NotFoundError(

@@ -59,7 +59,7 @@ def apply(base: ManifestFile | None, operation: Operation, stamp: VersionStamp) 
     else:
         flags.check_writable(base.manifest.reader_flags, base.manifest.writer_flags)
         made = operation.apply(base, stamp)
-    if made.continues is not None:
+    if made.continues is not None and made.continues.manifest.has_stable_row_ids:
         check_row_ids(message_faults(made.continues.message), made.continues.version)
     _finish(made.message, stamp)
     return made

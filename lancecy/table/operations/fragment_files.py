@@ -53,14 +53,14 @@ def put_file(fragment: table_pb2.DataFragment, file: DataFile) -> None:
 def drop_dead_files(fragments: Iterable[table_pb2.DataFragment], live: Collection[int]) -> None:
     """Remove the data files without any field of the schema; files with hidden columns stay."""
     known = frozenset(live)
-
-    def is_dead(file: table_pb2.DataFile) -> bool:
-        return known.isdisjoint(file.fields) and min(file.fields, default=TOMBSTONE) >= TOMBSTONE
-
     for fragment in fragments:
-        dead = [file for file in fragment.files if is_dead(file)]
-        if dead:
-            _keep(fragment, [file for file in fragment.files if not is_dead(file)])
+        kept = [
+            file
+            for file in fragment.files
+            if not known.isdisjoint(file.fields) or min(file.fields, default=TOMBSTONE) < TOMBSTONE
+        ]
+        if len(kept) < len(fragment.files):
+            _keep(fragment, kept)
 
 
 def set_files(fragment: table_pb2.DataFragment, files: Iterable[DataFile]) -> None:

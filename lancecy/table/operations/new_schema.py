@@ -44,10 +44,11 @@ def set_schema(message: table_pb2.Manifest, schema: Schema, preserves_nullabilit
                     f"column {field.name!r} may be null now and not afterwards: say preserves_nullability=False",
                     difference=field.name,
                 )
+    for field in after:
+        if field.metadata:
+            mirror_keys(field)
     del message.fields[:]
     message.fields.extend(after)
-    for column in message.fields:
-        mirror_keys(column)
 
 
 def _kept(old: file_pb2.Field | None, new: file_pb2.Field) -> file_pb2.Field:

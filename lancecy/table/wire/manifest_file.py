@@ -63,11 +63,12 @@ class ManifestFile:
     @cached_property
     def dictionaries(self) -> bytes:
         """All bytes before the first section, if 0.1 dictionary fields point there; their positions must stay valid."""
-        if not any(field.HasField("dictionary") and field.dictionary.length for field in self.message.fields):
-            return b""
         manifest = self.manifest
         ends = [span[0] - 4 for span in (manifest.index_section, manifest.transaction_section) if span]
-        return self.raw[: min(ends, default=int.from_bytes(self.raw[-16:-8], "little"))]
+        end = min(ends, default=int.from_bytes(self.raw[-16:-8], "little"))
+        fields = self.message.fields if end else ()
+        has_values = any(field.HasField("dictionary") and field.dictionary.length for field in fields)
+        return self.raw[:end] if has_values else b""
 
     @cached_property
     def identity(self) -> str:
