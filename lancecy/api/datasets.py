@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
@@ -68,6 +68,7 @@ from lancecy.table.replicas import Replicas, check_replicas
 from lancecy.table.snapshot import Snapshot, committed_snapshot, load_reference, load_snapshot
 from lancecy.table.versions import ManifestLocation
 from lancecy.table.versions.locate import Version, list_versions
+from lancecy.table.wire.manifest import Written
 from lancecy.write.metadata import FragmentMetadata
 
 if TYPE_CHECKING:
@@ -399,9 +400,16 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
     _refused_names = DATASET_NAMES
 
     def __init__(self, snapshot: Snapshot, default_scan_options: Mapping[str, Any] | None = None) -> None:
-        self._snapshot = snapshot
+        self._open_snapshot = _given(snapshot)
         self._scan_defaults = default_scan_options or {}
         self._session = snapshot.session
+
+    @cached_property
+    def _snapshot(self) -> Snapshot:
+        # A version that this process wrote is decoded on first use, which needs no storage.
+        found = self._open_snapshot()
+        self._open_snapshot = _given(found)
+        return found
 
     @cached_property
     def _context(self) -> ScanContext:
@@ -560,14 +568,17 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
         self,
         version: int | None,
         bases: Iterable[BasePath] = (),
-        written: tuple[ManifestLocation, bytes] | None = None,
+        written: tuple[ManifestLocation, Written] | None = None,
     ) -> None:
         location = self.location.allowing(map(canonical_base, bases))
-        if version is None:
-            self._snapshot = load_snapshot(location, session=self._session)
+        if version is not None and written is not None:
+            self._open_snapshot = partial(committed_snapshot, location, version, self._session, written)
+        elif version is not None:
+            self._open_snapshot = _given(committed_snapshot(location, version, self._session))
         else:
-            self._snapshot = committed_snapshot(location, version, self._session, written)
-        self.__dict__.pop("_context", None)
+            self._open_snapshot = _given(load_snapshot(location, session=self._session))
+        for made in ("_snapshot", "_context"):
+            self.__dict__.pop(made, None)
 
     # -- scanning -------------------------------------------------------------
 
@@ -1246,6 +1257,10 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
 
 LanceDataset = Dataset
 """Name of the class in pylance."""
+
+
+def _given(snapshot: Snapshot) -> Callable[[], Snapshot]:
+    return lambda: snapshot
 
 
 def _reopen(

@@ -18,6 +18,7 @@ from lancecy.table.paths import DETACHED
 from lancecy.table.row_id_checks import check_fragment_ids, check_row_ids, row_id_faults
 from lancecy.table.snapshot import Snapshot, newest_snapshot
 from lancecy.table.versions import ManifestLocation
+from lancecy.table.wire.manifest import Written
 
 if TYPE_CHECKING:
     from lancecy.scanning.context import ScanContext
@@ -46,7 +47,7 @@ class Change(ABC):
         self,
         version: int | None,
         bases: Iterable[BasePath] = (),
-        written: tuple[ManifestLocation, bytes] | None = None,
+        written: tuple[ManifestLocation, Written] | None = None,
     ) -> None:
         """Move to a version, None for the newest, and allow reads from ``bases``.
 

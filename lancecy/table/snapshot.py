@@ -54,6 +54,7 @@ from lancecy.table.versions.damage import with_remedy_for_missing
 from lancecy.table.versions.select import select_manifest
 from lancecy.table.wire import manifest as manifest_wire
 from lancecy.table.wire.indices import decode_index_section
+from lancecy.table.wire.manifest import Written
 from lancecy.table.wire.row_ids import decode_row_ids, decode_versions
 
 __all__ = [
@@ -538,7 +539,7 @@ def committed_snapshot(
     location: TableLocation,
     version: int,
     session: Session,
-    written: tuple[ManifestLocation, bytes] | None = None,
+    written: tuple[ManifestLocation, Written] | None = None,
 ) -> Snapshot:
     """The dataset at a version just committed, or at the newest one if a cleanup removed that version already.
 
@@ -547,7 +548,7 @@ def committed_snapshot(
     location : TableLocation
     version : int
     session : Session
-    written : (ManifestLocation, bytes), optional
+    written : (ManifestLocation, Written), optional
         The manifest file of the version, if this process wrote it: it is not read then.
 
     Raises
@@ -560,7 +561,7 @@ def committed_snapshot(
     if written is not None:
         file, data = written
         memory = np.frombuffer(data, np.uint8)
-        manifest = manifest_wire.decode(memory, file.path, location.limits)
+        manifest = manifest_wire.decode_written(data, location.limits)
         return _snapshot(location, store, version_store(store), file, manifest, memory, session)
     try:
         return load_snapshot(location, version, session=session)

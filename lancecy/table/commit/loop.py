@@ -31,6 +31,8 @@ from lancecy.errors import (
     RetryableConflictError,
     UnsupportedError,
 )
+from lancecy.proto import table_pb2
+from lancecy.schema_wire import check_fields
 from lancecy.store.base import ObjectMeta
 from lancecy.table.commit.conflicts import Verdict, check
 from lancecy.table.commit.history import History
@@ -43,6 +45,7 @@ from lancecy.table.paths import DETACHED, TRANSACTIONS, Naming
 from lancecy.table.requests import HeadFile, Now, Pause, Put, RandomBits, Steps
 from lancecy.table.versions import ManifestLocation, Outcome, VersionStore
 from lancecy.table.wire import manifest as manifest_wire
+from lancecy.table.wire.manifest import Written
 from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = ["Committed", "Origin", "Policy", "commit"]
@@ -110,6 +113,7 @@ class _Commit:
         self.resolved: tuple[Operation, ManifestFile] | None = None  # of the last attempt
         self.outcome: Outcome | None = None  # of the last race
         self.config: Mapping[str, str] = {}  # of the last attempt
+        self.message = table_pb2.Manifest()  # of the last attempt
 
     def run(self) -> Steps[Committed]:
         try:
@@ -150,7 +154,7 @@ class _Commit:
             self.outcome = yield from self._published(version, data)
             if self.outcome is Outcome.WON:
                 location = ManifestLocation.canonical(version, self.naming, len(data))
-                return Committed(location, attempt, self.config, data)
+                return Committed(location, attempt, self.config, Written(data, self.message))
             if self.outcome is Outcome.LOST and self.versions.fails_at_once:
                 # On a disk the first and only try tells: the version is another writer's, who may remove it soon.
                 self.doubt = None
@@ -243,9 +247,10 @@ class _Commit:
         # Only after the transaction file is written: a cleanup that finds it spares the files it names, and this check
         # misses files that an earlier cleanup removed.
         yield from self._check_references(operation, made)
-        manifest = manifest_wire.encode(made.message, made.indices, data, made.dictionaries)
-        manifest_wire.remember(manifest, made.message, self.policy.limits)
-        return manifest
+        if self.base is None or made.message.fields != self.base.message.fields:
+            check_fields(made.message.fields, self.policy.limits)
+        self.message = made.message
+        return manifest_wire.encode(made.message, made.indices, data, made.dictionaries)
 
     def _resolved(self) -> Steps[Operation]:
         """The operation, resolved against the newest version."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.table.paths import Naming
 from lancecy.table.versions import ManifestLocation
+from lancecy.table.wire.manifest import Written
 
 __all__ = ["Committed", "Origin", "Policy"]
 
@@ -80,20 +81,20 @@ class Committed:
         Number of races, 1 if the first was won; 0 if the transaction was committed before.
     config : mapping of str to str
         Configuration of the version; empty if the transaction was committed before.
-    data : bytes or None
+    data : Written or None
         The manifest file, if this commit certainly wrote it.
     """
 
     location: ManifestLocation
     attempts: int
     config: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
-    data: bytes | None = field(default=None, compare=False, repr=False)
+    data: Written | None = field(default=None, compare=False, repr=False)
 
     @property
     def version(self) -> int:
         return self.location.version
 
     @property
-    def written(self) -> tuple[ManifestLocation, bytes] | None:
+    def written(self) -> tuple[ManifestLocation, Written] | None:
         """The manifest file and its bytes, if this commit certainly wrote it."""
         return None if self.data is None else (self.location, self.data)

@@ -36,7 +36,16 @@ from lancecy.table.manifest import BasePath, Fragment, Manifest, WriterVersion
 from lancecy.table.wire.fragment import decode_base_paths, decode_fragment
 from lancecy.table.wire.fragments_bulk import MIN_FRAGMENTS, check_bulk
 
-__all__ = ["decode", "decode_message", "decode_timestamp", "encode", "remember", "section", "with_places"]
+__all__ = [
+    "Written",
+    "decode",
+    "decode_message",
+    "decode_timestamp",
+    "decode_written",
+    "encode",
+    "section",
+    "with_places",
+]
 
 
 class _Found(NamedTuple):
@@ -97,23 +106,16 @@ def decode_message(
         raise error.within(path)
 
 
-def remember(data: bytes, message: table_pb2.Manifest, limits: Limits) -> None:
-    """Cache the manifest of these bytes, so that later reads need not check each fragment.
+class Written(bytes):
+    """The bytes of a manifest file, and the message in them.
 
     Parameters
     ----------
     data : bytes
         The result of :func:`encode` for the message, which must not change any more.
     message : lance.table.Manifest
-        Its fragments must be valid.
-    limits : Limits
+        Its fields and fragments must be valid: they are not checked.
     """
-    if len(data) <= _LARGE_KEPT_BYTES:
-        _cache(len(data))(_Written(data, message), limits)
-
-
-class _Written(bytes):
-    """The bytes of a manifest file, and the message in them."""
 
     message: table_pb2.Manifest
 
@@ -121,6 +123,19 @@ class _Written(bytes):
         written = super().__new__(cls, data)
         written.message = message
         return written
+
+
+def decode_written(data: Written, limits: Limits = DEFAULT_LIMITS) -> Manifest:
+    """The manifest in bytes that this process wrote. Later reads of the same bytes give it without a check of each fragment.
+
+    Parameters
+    ----------
+    data : Written
+    limits : Limits
+    """
+    if len(data) > _LARGE_KEPT_BYTES:
+        return _kept.__wrapped__(data, limits)[0]
+    return _cache(len(data))(data, limits)[0]
 
 
 def _decoded(memory: Memory, limits: Limits) -> tuple[Manifest, table_pb2.Manifest]:
@@ -133,7 +148,7 @@ def _decoded(memory: Memory, limits: Limits) -> tuple[Manifest, table_pb2.Manife
 def _kept(data: bytes, limits: Limits) -> tuple[Manifest, table_pb2.Manifest]:
     # A writer reads its own manifest as the newest version, as the base of its change, and as its result.
     memory = np.frombuffer(data, np.uint8)
-    if isinstance(data, _Written):
+    if isinstance(data, Written):
         message = data.message
         made = _Found(partial(_fragments, message, limits), partial(_table, message, limits))
         return _manifest(message, memory, limits, lambda: made), message
