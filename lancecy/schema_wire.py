@@ -29,6 +29,7 @@ __all__ = [
     "check_fields",
     "decode_fields",
     "decode_schema",
+    "encode_field",
     "encode_fields",
     "parse_message",
     "records",
@@ -288,10 +289,11 @@ def _field(message: file_pb2.Field, children: tuple[Field, ...]) -> Field:
 
 def encode_fields(fields: Iterable[Field]) -> list[file_pb2.Field]:
     """The depth-first list of messages for these top-level fields, the opposite of :func:`decode_fields`."""
-    return [_message(node) for top in fields for node in top.walk()]
+    return [encode_field(node) for top in fields for node in top.walk()]
 
 
-def _message(field: Field) -> file_pb2.Field:
+def encode_field(field: Field) -> file_pb2.Field:
+    """The message of a field without its children."""
     # One by one, and what most fields do not have left out: keywords, and a dict to copy, take four times as long.
     message = file_pb2.Field()
     message.name, message.logical_type = field.name, field.logical_type

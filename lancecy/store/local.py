@@ -335,9 +335,8 @@ class LocalStore:
         try:
             descriptor = files.folder_descriptor(self._base, folder, self._follow, create=False)
             try:
-                inode = os.fstat(descriptor).st_ino
                 prefix = f"{folder}/" if folder else ""
-                for path, status in files.walk(descriptor, prefix, self._follow, after, (inode,)):
+                for path, status in files.walk(descriptor, prefix, self._follow, after):
                     # Names that no writer of the format makes and no other method here accepts.
                     if is_safe_path(path):
                         yield _meta(path, status)

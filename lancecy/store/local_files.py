@@ -368,10 +368,10 @@ def walk(folder: int, prefix: str, follow: bool, after: str, above: tuple[int, .
     except OSError:
         named = {e.name + "/" if _is_folder(e, follow) else e.name: e for e in found}
     names = sorted(named)
-    for name in names[_first(names, prefix, after) :]:
+    for name in names[_first(names, prefix, after) :] if after else names:
         entry, path = named[name], prefix + name
         if name.endswith("/"):
-            yield from _walk_into(folder, entry, path, follow, after, above)
+            yield from _walk_into(folder, entry, path, follow, after, above or (os.fstat(folder).st_ino,))
             continue
         status = _entry_status(entry, follow)
         if status is not None and stat.S_ISREG(status.st_mode):

@@ -87,7 +87,7 @@ class Merge(Operation):
             )
         check_not_there(self.added, base)
         replace_fragments(message, self.fragments, base)
-        set_schema(message, self.schema, self.preserves_nullability)
+        set_schema(message, self.schema, self.preserves_nullability, base)
         message.schema_metadata.clear()
         message.schema_metadata.update(self.schema.metadata)
         live = {field.id for field in message.fields}

@@ -8,13 +8,16 @@ from __future__ import annotations
 from lancecy.errors import SchemaError
 from lancecy.proto import file_pb2, table_pb2
 from lancecy.schema import Schema
-from lancecy.schema_wire import encode_fields
+from lancecy.schema_wire import encode_field
 from lancecy.table.operations.maps import mirror_keys
+from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = ["set_schema"]
 
 
-def set_schema(message: table_pb2.Manifest, schema: Schema, preserves_nullability: bool) -> None:
+def set_schema(
+    message: table_pb2.Manifest, schema: Schema, preserves_nullability: bool, base: ManifestFile
+) -> None:
     """Replace the fields; the metadata of the schema stays.
 
     Parameters
@@ -24,14 +27,21 @@ def set_schema(message: table_pb2.Manifest, schema: Schema, preserves_nullabilit
     schema : Schema
     preserves_nullability : bool
         Whether every column that may be null now may be null afterwards.
+    base : ManifestFile
+        The version before.
 
     Raises
     ------
     SchemaError
         The schema has no columns, two fields have one id, or a column loses its nulls without a word.
     """
-    before = {field.id: field for field in message.fields}
-    after = [_kept(before.get(field.id), field) for field in encode_fields(schema.fields)]
+    before, known = {field.id: field for field in base.message.fields}, base.manifest.schema.by_id
+    # Most fields are those of the table, whose messages need not be made again.
+    after = [
+        before[node.id] if known.get(node.id) is node else _kept(before.get(node.id), encode_field(node))
+        for top in schema.fields
+        for node in top.walk()
+    ]
     if not after:
         raise SchemaError("a table needs at least one column", difference="no columns")
     if len({field.id for field in after}) < len(after):
@@ -44,11 +54,11 @@ def set_schema(message: table_pb2.Manifest, schema: Schema, preserves_nullabilit
                     f"column {field.name!r} may be null now and not afterwards: say preserves_nullability=False",
                     difference=field.name,
                 )
-    for field in after:
-        if field.metadata:
-            mirror_keys(field)
     del message.fields[:]
     message.fields.extend(after)
+    for column in message.fields:
+        if column.metadata:
+            mirror_keys(column)
 
 
 def _kept(old: file_pb2.Field | None, new: file_pb2.Field) -> file_pb2.Field:

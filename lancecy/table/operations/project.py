@@ -50,7 +50,7 @@ class Project(Operation):
 
     def apply(self, base: ManifestFile, stamp: VersionStamp) -> NewManifest:
         made = NewManifest.copy_of(base)
-        set_schema(made.message, self.schema, self.preserves_nullability)
+        set_schema(made.message, self.schema, self.preserves_nullability, base)
         known = base.field_types
         for field in made.message.fields:
             if known.get(field.id) != (field.parent_id, field.logical_type):
