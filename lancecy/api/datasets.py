@@ -400,16 +400,13 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
     _refused_names = DATASET_NAMES
 
     def __init__(self, snapshot: Snapshot, default_scan_options: Mapping[str, Any] | None = None) -> None:
-        self._open_snapshot = _given(snapshot)
+        self._current = _Current(snapshot)
         self._scan_defaults = default_scan_options or {}
         self._session = snapshot.session
 
-    @cached_property
-    def _snapshot(self) -> Snapshot:
-        # A version that this process wrote is decoded on first use, which needs no storage.
-        found = self._open_snapshot()
-        self._open_snapshot = _given(found)
-        return found
+    @property
+    def _snapshot(self) -> Snapshot:  # type: ignore[override]
+        return self._current.snapshot
 
     @cached_property
     def _context(self) -> ScanContext:
@@ -571,14 +568,15 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
         written: tuple[ManifestLocation, Written] | None = None,
     ) -> None:
         location = self.location.allowing(map(canonical_base, bases))
-        if version is not None and written is not None:
-            self._open_snapshot = partial(committed_snapshot, location, version, self._session, written)
-        elif version is not None:
-            self._open_snapshot = _given(committed_snapshot(location, version, self._session))
+        if version is None:
+            self._current = _Current(load_snapshot(location, session=self._session))
+        elif written is None:
+            self._current = _Current(committed_snapshot(location, version, self._session))
         else:
-            self._open_snapshot = _given(load_snapshot(location, session=self._session))
-        for made in ("_snapshot", "_context"):
-            self.__dict__.pop(made, None)
+            self._current = _Current(
+                None, partial(committed_snapshot, location, version, self._session, written)
+            )
+        self.__dict__.pop("_context", None)
 
     # -- scanning -------------------------------------------------------------
 
@@ -1259,8 +1257,22 @@ LanceDataset = Dataset
 """Name of the class in pylance."""
 
 
-def _given(snapshot: Snapshot) -> Callable[[], Snapshot]:
-    return lambda: snapshot
+class _Current:
+    """The version that a dataset is at. One that this process wrote is decoded on first use, which needs no storage."""
+
+    __slots__ = ("_make", "_snapshot")
+
+    def __init__(self, snapshot: Snapshot | None, make: Callable[[], Snapshot] | None = None) -> None:
+        self._snapshot, self._make = snapshot, make
+
+    @property
+    def snapshot(self) -> Snapshot:
+        # Read in this order: another thread that makes it sets one, and then the other.
+        make, found = self._make, self._snapshot
+        if found is None:
+            found = self._snapshot = make()  # type: ignore[misc]
+            self._make = None
+        return found
 
 
 def _reopen(

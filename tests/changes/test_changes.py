@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -148,6 +149,38 @@ def test_dataset_moves_and_others_stay(tmp_path: Path) -> None:
 
 
 # -- bases ----------------------------------------------------------------------------------------
+
+
+def test_threads_that_read_meanwhile_never_take_the_dataset_back(tmp_path: Path) -> None:
+    ds, names = table(tmp_path), ["k", "m"]
+    is_done = threading.Event()
+
+    def versions() -> list[int]:
+        seen = []
+        while not is_done.is_set():
+            seen.append(ds.version)
+        return seen
+
+    with ThreadPoolExecutor(2) as threads:
+        found = [threads.submit(versions) for _ in range(2)]
+        try:
+            for number in range(30):
+                ds.alter_columns(
+                    {"path": names[number % 2], "name": names[1 - number % 2]}, durability="none"
+                )
+                assert ds.version == number + 2
+        finally:
+            is_done.set()
+    for seen in found:
+        assert seen.result() == sorted(seen.result())
+    assert ds.schema.names == ["n", "k"]
+
+
+def test_version_that_was_made_needs_no_storage(tmp_path: Path) -> None:
+    ds = table(tmp_path)
+    ds.drop_columns(["k"])
+    shutil.rmtree(tmp_path / "t")
+    assert (ds.version, ds.schema.names, ds.count_rows()) == (2, ["n"], 20)
 
 
 def test_bases_are_added_and_written_to(tmp_path: Path) -> None:
