@@ -31,7 +31,6 @@ from lancecy.errors import (
     RetryableConflictError,
     UnsupportedError,
 )
-from lancecy.proto import table_pb2
 from lancecy.schema_wire import check_fields
 from lancecy.store.base import ObjectMeta
 from lancecy.table.commit.conflicts import Verdict, check
@@ -113,7 +112,7 @@ class _Commit:
         self.resolved: tuple[Operation, ManifestFile] | None = None  # of the last attempt
         self.outcome: Outcome | None = None  # of the last race
         self.config: Mapping[str, str] = {}  # of the last attempt
-        self.message = table_pb2.Manifest()  # of the last attempt
+        self.made: NewManifest | None = None  # of the last attempt
 
     def run(self) -> Steps[Committed]:
         try:
@@ -154,7 +153,8 @@ class _Commit:
             self.outcome = yield from self._published(version, data)
             if self.outcome is Outcome.WON:
                 location = ManifestLocation.canonical(version, self.naming, len(data))
-                return Committed(location, attempt, self.config, Written(data, self.message))
+                written = None if self.made is None else Written(data, self.made.message)
+                return Committed(location, attempt, self.config, written)
             if self.outcome is Outcome.LOST and self.versions.fails_at_once:
                 # On a disk the first and only try tells: the version is another writer's, who may remove it soon.
                 self.doubt = None
@@ -249,7 +249,7 @@ class _Commit:
         yield from self._check_references(operation, made)
         if self.base is None or made.message.fields != self.base.message.fields:
             check_fields(made.message.fields, self.policy.limits)
-        self.message = made.message
+        self.made = made
         return manifest_wire.encode(made.message, made.indices, data, made.dictionaries)
 
     def _resolved(self) -> Steps[Operation]:
