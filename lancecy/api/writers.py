@@ -42,6 +42,7 @@ from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath
 from lancecy.table.snapshot import Snapshot, committed_snapshot, newest_snapshot
 from lancecy.table.versions import ManifestLocation
+from lancecy.table.wire.manifest import Written
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.operations import BaseOperation, view_of
 
@@ -552,7 +553,7 @@ def opened_at(
     session: Session,
     version: int,
     bases: Sequence[BasePath] = (),
-    written: tuple[ManifestLocation, bytes] | None = None,
+    written: tuple[ManifestLocation, Written] | None = None,
 ) -> Dataset:
     """The table at a new version, allowed to read the bases that the write named.
 
@@ -562,7 +563,7 @@ def opened_at(
     session : Session
     version : int
     bases : sequence of BasePath
-    written : (ManifestLocation, bytes), optional
+    written : (ManifestLocation, Written), optional
         Its manifest file, if this process wrote it.
     """
     allowed = location.allowing(map(canonical_base, bases))
