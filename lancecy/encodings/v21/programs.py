@@ -1,14 +1,14 @@
 """Programs of mini-block pages: what one kernel call needs to know to decode any rows of a page.
 
 The spec of a page is compiled once and kept with the table of its chunks. A program covers definition levels and
-values that are plain, bit-packed or strings, and codes of dictionaries; any other page has none and is read codec by
-codec (``codecs.values``). Source: file sheet 2.1, sections 3.1 to 3.5.
+values that are plain, bit-packed or strings, plain fixed-size lists, and codes of dictionaries; any other page has none
+and is read codec by codec (``codecs.values``). Source: file sheet 2.1, sections 3.1 to 3.5.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -17,12 +17,20 @@ from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings.blocks.memory import allocate
-from lancecy.encodings.codecs import fsst
+from lancecy.encodings.codecs import flat, fsst
 from lancecy.encodings.codecs.fixed import room
 from lancecy.encodings.codecs.strings import bytes_of, check_overlap
 from lancecy.encodings.model.block import Block, FixedWidth, VariableWidth
 from lancecy.encodings.model.layouts import MiniBlock, all_visible_max, max_repetition
-from lancecy.encodings.model.spec import InlinePacked, PackedBlocks, Plain, Spec, SymbolCoded, Variable
+from lancecy.encodings.model.spec import (
+    FixedListOf,
+    InlinePacked,
+    PackedBlocks,
+    Plain,
+    Spec,
+    SymbolCoded,
+    Variable,
+)
 from lancecy.errors import TruncatedError
 from lancecy.limits import Limits, check_offsets
 from lancecy.rows import PageRuns, RowSelection
@@ -44,6 +52,8 @@ Levels = NDArray[np.uint16]
 
 _PLAIN, _INLINE, _BLOCKS, _TEXT = 1, 2, 3, 4
 _INLINE_VALUES = 1024
+_MOST_BITS = 1 << 24
+"""Most bits of a fixed-size list that is read as a value: no chunk has larger ones."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,6 +148,8 @@ class Program:
         As ``kernels.read_lists`` wants them, for a page of lists.
     form : hashable
         Equal for pages that can be decoded together.
+    fixed_lists : FixedListOf or None
+        Fixed-size lists that are read as values of their width.
     """
 
     numbers: Int64
@@ -147,6 +159,7 @@ class Program:
     symbols: fsst.Symbols | None
     levels: Int64 | None = None
     form: Hashable = None
+    fixed_lists: FixedListOf | None = None
 
     def lists(
         self, memory: Memory, found: Int64, chunks: Int64, groups: Int64, ranges: Int64, limits: Limits
@@ -272,7 +285,8 @@ def run_programs(parts: Sequence[ProgramPart], limits: Limits) -> tuple[Levels |
     buffer, out = room(edges[-1], first.bits, limits)
     for part, mine, (a, b) in zip(parts, slices, pairwise(edges), strict=True):
         part.read(mine, out[a * width : b * width], None)
-    return levels, FixedWidth(edges[-1], first.bits, buffer)
+    block = FixedWidth(edges[-1], first.bits, buffer)
+    return levels, block if first.fixed_lists is None else flat.nested(first.fixed_lists, block)
 
 
 def _texts(
@@ -312,6 +326,8 @@ def program_of(spec: MiniBlock) -> Program | None:
     values, symbols = spec.values, None
     if isinstance(values, SymbolCoded):
         symbols, values = fsst.parse_symbols(values.table), values.values
+    fixed_lists = values if isinstance(values, FixedListOf) else None
+    values = _flattened(values)
     codec = _codec(values)
     if rep is None or definition is None or codec is None or codec[0] == 0:
         return None
@@ -328,8 +344,19 @@ def program_of(spec: MiniBlock) -> Program | None:
     mine = (0, 0, 0, 0) if depth else definition
     numbers = np.array([*shape, getattr(values, "buffer", 0), *mine, *codec], np.int64)
     is_coded = definition[0] != 0
-    form = (spec.layers, is_coded, codec[0], codec[1], symbols is None, spec.dictionary is None)
-    return Program(numbers, mine[0] != 0, codec[0], codec[1], symbols, levels, form)
+    form = (spec.layers, is_coded, codec[0], codec[1], symbols is None, spec.dictionary is None, fixed_lists)
+    return Program(numbers, mine[0] != 0, codec[0], codec[1], symbols, levels, form, fixed_lists)
+
+
+def _flattened(spec: Spec) -> Spec:
+    """Plain fixed-size lists without nulls inside as values of their width; any other node as it is."""
+    inner, factor = spec, 1
+    while isinstance(inner, FixedListOf) and inner.validity is None:
+        factor *= inner.size
+        inner = inner.child
+    if not isinstance(inner, Plain) or inner.bits * factor > _MOST_BITS:
+        return spec
+    return replace(inner, bits=inner.bits * factor)
 
 
 def _codec(spec: Spec | None) -> tuple[int, int, int, int] | None:

@@ -1,107 +1,88 @@
-"""Programs of mini-block pages give what reading codec by codec gives."""
+"""Which mini-block pages have a program, and what it reads."""
 
 from __future__ import annotations
 
-import struct
-from typing import Any
-
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from lancecy import kernels
+from lancecy.encodings.arrow.to_arrow import to_arrow
+from lancecy.encodings.model.layouts import Layer, MiniBlock
+from lancecy.encodings.model.spec import FixedListOf, InlinePacked, Plain, Spec
 from lancecy.encodings.v21.programs import program_of
-from lancecy.errors import FormatError
-from lancecy.schema import Field
-from tests.encodings.v21.test_miniblock import INT64, LIST, i64, list_page, page
-from tests.helpers.pages21 import (
-    BuiltPage,
-    bss,
-    chunk,
-    column_of,
-    flat,
-    inline,
-    leaf_field,
-    mini_block,
-    out_of_line,
-    rows_of,
-    u16,
-    variable,
-    words,
+from lancecy.file.open import opening
+from lancecy.limits import Limits
+from lancecy.rows import RowSelection
+from lancecy.store.cache import ByteCache
+from lancecy.store.memory import MemoryStore
+from lancecy.store.reads import run
+from tests.helpers.pages import Files
+from tests.helpers.written import write
+
+
+def mini_block(values: Spec) -> MiniBlock:
+    """A page of these values without levels."""
+    return MiniBlock((Layer.ALL_VALID_ITEM,), None, None, values, None, 0, 1, False, 8, False)
+
+
+@pytest.mark.parametrize(
+    ("values", "bits"),
+    [
+        (Plain(128), 128),
+        (FixedListOf(4, Plain(32)), 128),
+        (FixedListOf(2, FixedListOf(3, Plain(16))), 96),
+        (FixedListOf(16, Plain(1)), 16),
+    ],
 )
+def test_plain_fixed_lists_are_values_of_their_width(values: Spec, bits: int) -> None:
+    program = program_of(mini_block(values))
+    assert program is not None and program.bits == bits
 
 
-def nullable_page() -> BuiltPage:
-    parts = [
-        chunk([i64(1, 2, 3, 4)], 4, definition=u16(0, 1, 0, 0)),
-        chunk([i64(5, 6)], 2, definition=u16(1, 0)),
-    ]
-    layout = mini_block(flat(64), 6, (3,), definition=flat(16))
-    return BuiltPage(layout, [words(parts, (2,)), b"".join(parts)], 6)
+@pytest.mark.parametrize(
+    "values",
+    [
+        Plain(1),
+        FixedListOf(3, Plain(1)),
+        FixedListOf(0, Plain(8)),
+        FixedListOf(2, Plain(8), 1),
+        FixedListOf(2, FixedListOf(2, Plain(8), 1)),
+        FixedListOf(2, InlinePacked(32)),
+        FixedListOf(1 << 31, FixedListOf(1 << 31, Plain(64))),
+    ],
+)
+def test_other_values_have_no_program(values: Spec) -> None:
+    assert program_of(mini_block(values)) is None
 
 
-def text_page() -> BuiltPage:
-    buffers = [struct.pack("<3I", 12, 14, 14) + b"ab", struct.pack("<2I", 8, 11) + b"cde"]
-    return page(variable(), *(chunk([buffer]) for buffer in buffers), rows=3, logs=(1,))
-
-
-def packed_page() -> BuiltPage:
-    values = np.arange(1024, dtype="<u8")
-    return page(out_of_line(64, 64), chunk([values[np.argsort(_places())].tobytes()]), rows=1024)
-
-
-def _places() -> Any:
-    """The row of words, with 16 lanes each, in which each value of a block of 64 bits is."""
-    order = (0, 4, 2, 6, 1, 5, 3, 7)
-    row, lane = np.divmod(np.arange(1024), 16)
-    place = np.array(order)[row // 8] * 16 + row % 8 * 128 + lane
-    found = np.empty(1024, np.int64)
-    found[place] = np.arange(1024)
-    return found
-
-
-CASES: list[tuple[BuiltPage, tuple[Field, ...]]] = [
-    (nullable_page(), (INT64,)),
-    (text_page(), (leaf_field("string"),)),
-    (packed_page(), (INT64,)),
-    (list_page()[0], LIST),
-]
-SELECTIONS = [[0], [1, 2], [0, 2], None]
-
-
-@pytest.mark.parametrize("case", range(len(CASES)))
-def test_rows_are_the_same_with_a_program_and_without(case: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    built, chain = CASES[case]
-    spec: Any = column_of(built).column.specs[0]
-    assert program_of(spec) is not None
-    found = [rows_of(built, *chain, rows=rows) for rows in SELECTIONS]
-    monkeypatch.setattr("lancecy.encodings.v21.chunk_tables.program_of", lambda _: None)
-    assert found == [rows_of(built, *chain, rows=rows) for rows in SELECTIONS]
-
-
-def test_a_page_without_lists_is_decoded_by_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: object) -> None:
-        raise AssertionError("headers are parsed apart")
-
-    calls: list[object] = []
-    original = kernels.read_chunks
-
-    def counted(*given: Any) -> object:
-        calls.append(given)
-        return original(*given)
-
-    monkeypatch.setattr(kernels, "chunk_headers", refused)
-    monkeypatch.setattr(kernels, "read_chunks", counted)
-    assert rows_of(nullable_page(), INT64, rows=[0, 1, 5]) == [1, None, 6]
-    assert len(calls) == 1
-
-
-@pytest.mark.parametrize("values", [bss(32), flat(1)], ids=["split bytes", "bits"])
-def test_some_pages_have_no_program(values: bytes) -> None:
-    spec: Any = column_of(BuiltPage(mini_block(values, 1), [words([bytes(8)]), bytes(8)], 1)).column.specs[0]
-    assert program_of(spec) is None
-
-
-def test_what_no_chunk_can_hold_is_refused_before_memory_is_allocated() -> None:
-    built = page(inline(64), chunk([i64(0)]), rows=60_000)
-    with pytest.raises(FormatError, match="60000 values"):
-        rows_of(built, INT64, rows=list(range(59_999)))
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_rows_of_fixed_lists_are_read_with_and_without_nulls(version: str) -> None:
+    numbers = pa.array(np.arange(9000, dtype=np.int16))
+    plain = pa.FixedSizeListArray.from_arrays(pa.FixedSizeListArray.from_arrays(numbers, 2), 3)
+    missing = pa.array([n % 5 == 2 for n in range(1500)])
+    table = pa.table({"a": plain, "b": pa.array(plain.to_pylist(), plain.type, mask=missing.to_numpy(False))})
+    store, files = MemoryStore(), Files()
+    written = write(table, version, store=store)
+    summary, fields = written.summary, written.schema.fields
+    read = opening(
+        files.add(summary.path, bytes(store.get(summary.path))),
+        field_ids=summary.fields,
+        fields=fields,
+        major=summary.major,
+        minor=summary.minor,
+        column_indices=summary.column_indices,
+        limits=Limits(),
+        cache=ByteCache(1 << 20),
+    )
+    reader = run(read, files.fetch)
+    picked = np.array([0, 2, 3, 700, 701, 1499])
+    for rows in (
+        RowSelection.all(1500),
+        RowSelection(1500, indices=picked),
+        RowSelection.range(1500, 5, 900),
+    ):
+        blocks = run(reader.read(fields, rows), files.fetch)
+        for field in fields:
+            found = to_arrow(blocks[field.id], field)
+            found.validate(full=True)
+            assert found.to_pylist() == table[field.name].take(pa.array(rows.to_indices())).to_pylist()
