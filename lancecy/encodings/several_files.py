@@ -72,8 +72,9 @@ def joined_columns(
 def _is_apart(field: Field, columns: Mapping[int, Column]) -> bool:
     if any(column.is_blob or column.num_pages == 0 for column in columns.values()):
         return True
-    if all(is_structural(spec) for column in columns.values() for spec in column.specs):
-        return any(isinstance(spec, BlobPage) for column in columns.values() for spec in column.specs)
+    kinds = {type(spec): spec for column in columns.values() for spec in column.specs}
+    if all(is_structural(spec) for spec in kinds.values()):
+        return BlobPage in kinds
     column = columns.get(field.id)
     return column is None or _has_other_rows(field, columns, column.num_rows)
 
@@ -104,11 +105,16 @@ def _joined(columns: Sequence[Column]) -> Column | None:
         edges = np.array([0, num_rows]), first.specs, np.zeros(2, np.int64)
         return Column(first.index, False, *edges, none, none)
     positions = [column.positions + (number << _FILE_BITS) for number, column in enumerate(columns)]
-    rows = starts_of(np.concatenate([np.diff(column.row_starts) for column in columns]))
-    buffers = starts_of(np.concatenate([np.diff(column.first_buffer) for column in columns]))
+    rows = starts_of(np.concatenate([_steps(column.row_starts) for column in columns]))
+    buffers = starts_of(np.concatenate([_steps(column.first_buffer) for column in columns]))
     specs = tuple(spec for column in columns for spec in column.specs)
     sizes = np.concatenate([column.sizes for column in columns])
     return Column(first.index, False, rows, specs, buffers, np.concatenate(positions), sizes)
+
+
+def _steps(edges: Int64) -> Int64:
+    steps: Int64 = edges[1:] - edges[:-1]
+    return steps
 
 
 @dataclass(frozen=True, slots=True, eq=False)

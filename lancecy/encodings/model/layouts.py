@@ -235,7 +235,10 @@ PageSpec: TypeAlias = MiniBlock | ConstantPage | FullZip | BlobPage | Planar | S
 
 def is_structural(spec: PageSpec) -> bool:
     """Whether a page has a layout of 2.1 and later."""
-    return isinstance(spec, MiniBlock | ConstantPage | FullZip | BlobPage | Planar)
+    return isinstance(spec, _LAYOUTS)
+
+
+_LAYOUTS = (MiniBlock, ConstantPage, FullZip, BlobPage, Planar)
 
 
 ANY_LEVEL = 0xFFFF

@@ -354,7 +354,7 @@ def _row_starts(message: ColumnMessage, file_size: int, limits: Limits) -> Int64
 def _specs(message: ColumnMessage, specs: SpecCache) -> tuple[PageSpec, ...]:
     """The spec of every page; equal ones are one object."""
     found = []
-    counts = np.diff(message.first_buffer).tolist()
+    counts = (message.first_buffer[1:] - message.first_buffer[:-1]).tolist()
     for page, (encoding, num_buffers) in enumerate(zip(message.encodings, counts, strict=True)):
         try:
             found.append(specs.find(encoding, num_buffers))
@@ -392,8 +392,9 @@ class SpecCache:
         self._version = version
         self._limits = limits
         self._cache = cache
-        self._specs: dict[tuple[bytes, int], PageSpec] = {}
         self._tokens: dict[Hashable, object] = {}
+        # One object instead of the version and the limits, which take longer to hash.
+        self._owner = self.token(("specs", version, limits))
 
     def find(self, encoding: bytes, num_buffers: int) -> PageSpec:
         """The spec of a page with ``num_buffers`` buffers.
@@ -403,10 +404,16 @@ class SpecCache:
         FormatError, LimitError, UnsupportedError
             See ``parse_spec``.
         """
-        found = self._specs.get((encoding, num_buffers))
-        if found is None:
-            found = self._specs[encoding, num_buffers] = self._parsed(encoding, num_buffers)
-        return found
+        if self._cache is None:
+            found = self._tokens.get((encoding, num_buffers))
+            if found is None:
+                found = self._tokens[encoding, num_buffers] = self._parsed(encoding, num_buffers)
+            return found  # type: ignore[return-value]
+        return self._cache.get(
+            ("page spec", encoding, num_buffers, self._owner),
+            lambda: self._parsed(encoding, num_buffers),
+            1024 + 2 * len(encoding),
+        )
 
     def token(self, key: Hashable | None) -> object | None:
         """One object for equal keys, also across files that share the cache; None for None."""
@@ -417,11 +424,4 @@ class SpecCache:
         return self._cache.get(("batch key", key), object, 1024)
 
     def _parsed(self, encoding: bytes, num_buffers: int) -> PageSpec:
-        version, limits = self._version, self._limits
-        if self._cache is None:
-            return parse_spec(encoding, version, num_buffers, limits)
-        return self._cache.get(
-            ("page spec", encoding, num_buffers, version, limits),
-            lambda: parse_spec(encoding, version, num_buffers, limits),
-            1024 + 2 * len(encoding),
-        )
+        return parse_spec(encoding, self._version, num_buffers, self._limits)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -283,7 +284,11 @@ class V2Reader:
             parts.append(self._container.descriptor)
         if not parts:
             return None
-        found = yield from read_parts(self.source, self._container.held, parts)
+        held = self._container.held
+        if len(parts) == 1 and held.has(*parts[0]):
+            found = [held.part(*parts[0])]
+        else:
+            found = yield from read_parts(self.source, held, parts)
         for number, data in zip(missing, found, strict=False):
             try:
                 self._columns[number] = build_column(
@@ -348,9 +353,12 @@ class V2Reader:
     def _memory(self, number: int) -> PageMemory | None:
         if self._cache is None:
             return None
-        # One object instead of the file and the limits: a key is hashed for every page of every read.
-        owner = self._specs.token(("pages of", *self.source.key, self._limits))
-        return PageMemory(self._cache, ("page", owner, number))
+        return PageMemory(self._cache, ("page", self._owner, number))
+
+    @cached_property
+    def _owner(self) -> object:
+        """One object instead of the file and the limits: a key is hashed for every page of every read."""
+        return self._specs.token(("pages of", *self.source.key, self._limits))
 
     def _may_continue(self, column: Column) -> bool:
         """Whether strings of the column may have their bytes in the next one, as in files of the first releases."""
@@ -464,10 +472,14 @@ class V2Reader:
         """Encoded bytes of the field and all below it; an estimate if the metadata is large and not read yet."""
         known = self._known(field)
         if known is not None:
-            columns = list(known.columns.values())
-            after = (self._after(c) for c in columns if self._may_continue(c))
-            numbers = {c.index: c for c in [*columns, *(c for c in after if c is not None)]}
-            return sum(int(c.sizes.sum()) for c in numbers.values())
+            columns = {c.index: c for c in known.columns.values()}
+            for column in list(columns.values()):
+                after = self._after(column) if self._may_continue(column) else None
+                if after is not None and after.index not in columns:
+                    columns[after.index] = after
+            if len(columns) == len(known.columns):
+                return known.stored_bytes
+            return sum(int(c.sizes.sum()) for c in columns.values())
         held = sum(node.id in self._fields.numbers for node in field.walk())
         return self._container.data_bytes * max(1, held) // max(1, self.num_columns)
 
