@@ -38,7 +38,7 @@ from lancecy.encodings.v21.programs import (
     program_of,
     run_programs,
 )
-from lancecy.encodings.v21.repdef import LeafPage
+from lancecy.encodings.v21.repdef import LeafPage, rows_per_value
 from lancecy.errors import FormatError, UnsupportedError
 from lancecy.limits import Limits
 from lancecy.rows import RowSelection
@@ -122,7 +122,9 @@ def page_groups(column: Column, chain: tuple[Field, ...]) -> Int64 | None:
 
 def are_one_group(column: Column, chain: tuple[Field, ...]) -> bool:
     """Whether all pages of a column are read together."""
-    return column.num_pages >= _FEW and not has_no_values(chain[-1]) and _groups(column).size == 2
+    if column.num_pages < _FEW or has_no_values(chain[-1]) or rows_per_value(chain) != 1:
+        return False
+    return _groups(column).size == 2
 
 
 def _groups(column: Column) -> Int64:
@@ -221,15 +223,16 @@ def read_joined(
         table, whole = yield from _read_table(pages, rows, file)
     wanted = find(table.starts, table.offsets, rows)
     chunks = wanted.chunks[:, : wanted.num_chunks]
-    owners = np.searchsorted(table.firsts, chunks[0], side="right") - 1
+    symbols = _symbols(pages, table, wanted)
     if whole is None:
-        (span,) = yield [Ranges(file, chunks[0] + table.moves[owners], chunks[1])]
+        (span,) = yield [Ranges(file, table.positions(chunks[0]), chunks[1])]
         memory, chunks[0] = span.memory, span.positions
     else:
-        memory, chunks[0] = whole.memory, chunks[0] + (whole.positions[1::2] - table.firsts)[owners]
+        moves = whole.positions[1::2] - table.firsts
+        memory, chunks[0] = whole.memory, chunks[0] + moves[table.owners(chunks[0])]
     values: Block
     if table.program is not None:
-        part = ProgramPart(table.program, memory, wanted, _symbols(pages, table, wanted, owners))
+        part = ProgramPart(table.program, memory, wanted, symbols)
         definition, values = run_programs([part], limits)
         return LeafPage(pages.spec.layers, None, definition, values, len(rows))
     positions, lengths, counts = chunks
@@ -253,14 +256,15 @@ def _read_table(
     return table, span if is_whole else None
 
 
-def _symbols(
-    pages: JoinedPages, table: _JoinedChunks, wanted: Wanted, owners: Int64
-) -> tuple[PageSymbols, ...]:
-    """The symbols of each page with wanted values: each page codes its strings with a table of its own."""
+def _symbols(pages: JoinedPages, table: _JoinedChunks, wanted: Wanted) -> tuple[PageSymbols, ...]:
+    """The symbols of each page with wanted values: each page codes its strings with a table of its own.
+
+    Positions of ``wanted`` are still offsets.
+    """
     if table.program is None or table.program.symbols is None:
         return ()
     runs = wanted.page_runs
-    mine = owners[runs.pages]
+    mine = table.owners(wanted.chunks[0, : wanted.num_chunks])[runs.pages]
     stops = [*(np.flatnonzero(mine[1:] != mine[:-1]) + 1).tolist(), mine.size]
     ends = runs.counts.cumsum()[np.array(stops) - 1].tolist()
     found = []
@@ -295,6 +299,17 @@ class _JoinedChunks:
     firsts: Int64
     moves: Int64
     program: Program | None
+    is_contiguous: bool
+    """Whether the chunks of all pages follow each other in the file."""
+
+    def owners(self, offsets: Int64) -> Int64:
+        """The pages of chunks at these offsets."""
+        return np.searchsorted(self.firsts, offsets, side="right") - 1
+
+    def positions(self, offsets: Int64) -> Int64:
+        """Positions in the file of chunks at these offsets."""
+        moves: Int64 = self.moves[:1] if self.is_contiguous else self.moves[self.owners(offsets)]
+        return offsets + moves
 
     @property
     def nbytes(self) -> int:
@@ -329,6 +344,7 @@ def _chunk_table(pages: JoinedPages, memory: Memory, at: Int64) -> _JoinedChunks
         raise FormatError("chunks do not hold as many values as their page has rows")
     offsets = starts_of(lengths)
     at_page = offsets[firsts[:-1]]
-    return _JoinedChunks(
-        starts_of(counts), offsets, at_page, positions[1::2] - at_page, program_of(pages.spec)
-    )
+    moves = positions[1::2] - at_page
+    is_contiguous = bool((moves == moves[0]).all())
+    program = program_of(pages.spec)
+    return _JoinedChunks(starts_of(counts), offsets, at_page, moves, program, is_contiguous)

@@ -20,8 +20,8 @@ from lancecy.encodings.several_files import copied, joined_columns, kept_columns
 from lancecy.encodings.v20.null_only import read_nulls
 from lancecy.encodings.v20.pages import served
 from lancecy.encodings.v20.read import read_field
-from lancecy.encodings.v21.joined_pages import are_one_group
-from lancecy.encodings.v21.leaf import LeafRows, read_leaf, read_leaves
+from lancecy.encodings.v21.joined_pages import JoinedPages, are_one_group, read_joined
+from lancecy.encodings.v21.leaf import LeafRows, finished, read_leaf, read_leaves
 from lancecy.errors import LanceError
 from lancecy.file.tail import TAIL_BYTES
 from lancecy.file.v2.fields import Leaf
@@ -280,9 +280,10 @@ def _with_bytes(fields: Sequence[FieldRead], found: _Joined | None, cache: ByteC
     stored = sum(int(column.sizes.sum()) for column in columns.values())
     is_cheap = all(file.store.traits.is_mapped or file.size <= TAIL_BYTES for file in files)
     if found is not None and is_cheap and 0 < stored <= _MOST_KEPT and _is_little(fields, stored):
+        maps = _maps(fields)  # before the bytes are copied: so no change goes unnoticed
         kept = yield from kept_columns(columns, files, cache)
         known = replace(found.known, columns=kept.columns)
-        return _Joined(known, stand_in(files, kept.memory), kept.memory, _maps(fields))
+        return _Joined(known, stand_in(files, kept.memory), kept.memory, maps)
     return None if fields[0].known.leaves else found
 
 
@@ -304,15 +305,13 @@ def _read_joined(fields: Sequence[FieldRead], joined: _Joined) -> Read[Block]:
     first, known, file, memory = fields[0], joined.known, joined.file, joined.memory
     files, rows = [f.source for f in fields], rows_of_all([f.rows for f in fields])
     if known.leaves and memory is not None:
-        reads = (
-            (number, leaf.chain, known.columns[number])
-            for leaf in known.leaves
-            if (number := leaf.chain[-1].id) in known.columns
-        )
-        found = {
-            number: served(read_leaf(chain, column, file, rows, first.limits), memory)
-            for number, chain, column in reads
-        }
+        found = {}
+        for leaf in known.leaves:
+            column = known.columns.get(leaf.chain[-1].id)
+            if column is not None:
+                pages = JoinedPages(column, 0, column.num_pages)
+                page = served(read_joined(pages, leaf.chain, rows, file, first.limits), memory)
+                found[leaf.chain[-1].id] = finished(page, leaf.chain)
         return (yield from _leaves(fields, found))
     read = FieldRead(first.asked, known, _none_after, file, rows, first.limits).alone()
     return (yield from copied(read, files)) if memory is None else served(read, memory)
