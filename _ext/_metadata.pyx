@@ -208,7 +208,9 @@ cdef bint _column(Reader r, Room *room, Encoding *encoding, bint *has_own, Fault
 
 
 def column_pages(
-    const uint8_t[::1] memory not None, int64_t[:, ::1] out_pages not None, int64_t[:, ::1] out_buffers not None
+    const uint8_t[::1] memory not None,
+    int64_t[:, ::1] out_pages not None,
+    int64_t[:, ::1] out_buffers not None,
 ):
     """Pages and buffers in the metadata of a column.
 
@@ -217,8 +219,9 @@ def column_pages(
     memory : (nbytes,) uint8, may be read-only
         A ColumnMetadata message.
     out_pages : (5, room) int64
-        Of each page: its values, its first row, where the bytes of its encoding begin and how many they are (-1: it
-        has none, -2: they are elsewhere in the file), and the number of buffers of this page and those before it.
+        Of each page: its values, its first row, where the bytes of its encoding begin and how many they are
+        (-1: it has none, -2: they are elsewhere in the file), and the number of buffers of this page and those
+        before it.
     out_buffers : (2, room) int64, bytes
         Position and size of each buffer.
 
@@ -245,7 +248,7 @@ def column_pages(
     >>> import numpy as np
     >>> from lancecy.kernels import column_pages
     >>> pages, buffers = np.zeros((5, 1), np.int64), np.zeros((2, 1), np.int64)
-    >>> message = bytes([18, 8, 10, 1, 64, 18, 1, 16, 24, 3])  # one page: a buffer of 16 bytes at 64, 3 values
+    >>> message = bytes([18, 8, 10, 1, 64, 18, 1, 16, 24, 3])  # one page: 3 values, 16 bytes at 64
     >>> column_pages(np.frombuffer(message, np.uint8), pages, buffers)
     (1, 1, 0, -1, False)
     >>> pages[:, 0].tolist(), buffers[:, 0].tolist()
