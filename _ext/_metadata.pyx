@@ -220,8 +220,8 @@ def column_pages(
         A ColumnMetadata message.
     out_pages : (5, room) int64
         Of each page: its values, its first row, where the bytes of its encoding begin and how many they are
-        (-1: it has none, -2: they are elsewhere in the file), and the number of buffers of this page and those
-        before it.
+        (-1: it has none, -2: they are elsewhere in the file), and the number of buffers of this page and of
+        those before it.
     out_buffers : (2, room) int64, bytes
         Position and size of each buffer.
 
