@@ -51,7 +51,7 @@ def spec_of(field: Field) -> Spec:
     if kind == "null":
         return NullOf()
     if kind in _OFFSET_WIDTHS:
-        return VarBinary(_OFFSET_WIDTHS[kind], field.nullable)
+        return VarBinary(_OFFSET_WIDTHS[kind], field.nullable, field.in_codes)
     if field.is_struct:
         return StructOf({child.id: spec_of(child) for child in field.children})
     if field.is_list:

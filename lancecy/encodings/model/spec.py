@@ -75,10 +75,13 @@ class VarBinary:
         Bytes per offset of the decoded block.
     nullable : bool
         A zero-length value is a null; otherwise it is an empty value.
+    in_codes : bool
+        Pages with a dictionary may be decoded to codes.
     """
 
     offset_width: int
     nullable: bool
+    in_codes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

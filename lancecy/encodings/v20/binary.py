@@ -8,6 +8,7 @@ all have one length. The bytes of a large run of a memory map are not copied. So
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,7 +158,8 @@ def read_symbol_coded(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool
     if not isinstance(spec, SymbolCoded) or not isinstance(shape, VarBinary):
         misfit(spec, shape)
     symbols = fsst.parse_symbols(spec.table)
-    block = yield from pages.below("values").read(shape, runs, symbols is None and in_pieces)
+    texts = replace(shape, in_codes=False)
+    block = yield from pages.below("values").read(texts, runs, symbols is None and in_pieces)
     if symbols is None or isinstance(block, AllNull):
         return block
     if not isinstance(block, VariableWidth):

@@ -1,7 +1,7 @@
 """Decoders of 2.0 pages with a dictionary and codes into it.
 
 In a page of plain strings the dictionary saves space: code 0 is null, code k is item k - 1, and strings are
-returned. In a page of an Arrow dictionary field codes count from 0 and are returned as codes; a row is null if its
+returned unless the caller takes codes. In a page of an Arrow dictionary field codes count from 0 and are returned as codes; a row is null if its
 item is null. Small pages are decoded together, with their dictionaries one after the other. Source: file sheet 2.0,
 section 4.7.
 """
@@ -48,8 +48,10 @@ def read_page_dictionary(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: b
     numbers, local = touched(runs)
     if numbers.size < pages.counts.size:
         pages = pages.some(numbers)
-    if isinstance(shape, VarBinary):
-        bounds = _groups(pages, _MOST_ITEMS, local) if in_pieces else [0, numbers.size]
+    if isinstance(shape, VarBinary) and in_pieces:
+        bounds = list(range(numbers.size + 1)) if shape.in_codes else _groups(pages, _MOST_ITEMS, local)
+    elif isinstance(shape, VarBinary):
+        bounds = [0, numbers.size]
     elif isinstance(shape, DictionaryOf):
         bounds = _groups(pages, 1 << (shape.codes.bits - shape.codes.signed), local)
     else:
@@ -200,6 +202,11 @@ def _read_strings(pages: Pages, shape: VarBinary, runs: PageRuns) -> Read[Block]
     if null_count == block.length or not isinstance(items.block, VariableWidth):
         return AllNull(block.length)
     validity = np.packbits(valid, bitorder="little") if valid is not None and null_count else None
+    if shape.in_codes and items.common is None:
+        _refuse_joined(pages)
+    if shape.in_codes and items.is_valid is None and items.common is not None:
+        own = stored - np.uint8(1) if valid is None else np.where(valid, stored - np.uint8(1), np.uint8(0))
+        return Coded(block.length, FixedWidth(block.length, 8, own, validity, null_count), items.common)
     return _strings_of_codes(codes, items.block, validity, null_count)
 
 
@@ -259,10 +266,8 @@ def _coded(
         size = int(items.counts[0])
         values, is_valid = items.common, None if is_valid is None else is_valid[:size]
         kernels.check_codes(codes if valid is None else codes[valid], size)
-    elif isinstance(pages.file.store, SeveralFiles):
-        # Values that are listed twice make no categories.
-        raise UnsupportedError("files with different dictionaries", feature="joined dictionaries")
     else:
+        _refuse_joined(pages)
         bases, counts = items.of_runs(runs)
         stops = np.repeat(counts, runs.counts)
         _check_each(*((codes, stops) if valid is None else (codes[valid], stops[valid])))
@@ -273,6 +278,12 @@ def _coded(
     if is_valid is None:
         return Coded(block.length, block, values)
     return _with_null_codes(block, codes, values, is_valid)
+
+
+def _refuse_joined(pages: Pages) -> None:
+    """Refuse different dictionaries of several files: values that are listed twice make no categories."""
+    if isinstance(pages.file.store, SeveralFiles):
+        raise UnsupportedError("files with different dictionaries", feature="joined dictionaries")
 
 
 def _common_items(items: Block, counts: Int64, valid: NDArray[np.bool_] | None) -> Block | None:

@@ -20,7 +20,7 @@ from lancecy.encodings.model.block import AllNull, Block, Reordered
 from lancecy.encodings.model.layouts import MiniBlock, is_structural
 from lancecy.encodings.model.ledger import ByteLedger
 from lancecy.encodings.model.pages import Column, PageMemory
-from lancecy.encodings.model.spec import EndedList
+from lancecy.encodings.model.spec import EndedList, PageDictionary
 from lancecy.encodings.v21.joined_pages import is_read_by_page
 from lancecy.encodings.v21.repdef import rows_per_value
 from lancecy.errors import FormatError, LanceError, UnsupportedError, printable
@@ -229,8 +229,10 @@ class V2Reader:
 
     def stores_dictionary(self, field: Field) -> bool:
         column = self._primary(field)
-        specs = () if column is None else column.specs
-        return any(isinstance(spec, MiniBlock) and spec.dictionary is not None for spec in specs)
+        return column is not None and any(
+            spec.dictionary is not None if isinstance(spec, MiniBlock) else isinstance(spec, PageDictionary)
+            for spec in column.specs
+        )
 
     def knows(self, field: Field) -> bool:
         """Whether the field's columns are parsed, or can be without a request."""

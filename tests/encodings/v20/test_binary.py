@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lancecy.encodings.model.block import Coded, Pieces, VariableWidth
+from lancecy.encodings.v20 import dictionary as v20_dictionary
 from lancecy.encodings.v20.wire.decode import parse_page
 from lancecy.errors import FormatError, LanceError, LimitError, UnsupportedError
 from lancecy.limits import Limits
@@ -292,12 +294,26 @@ def test_strings_named_by_a_dictionary(kind: str, chosen: list[int] | slice, is_
     array = read_column(leaf(kind), {0: pages}, selection(chosen), is_mapped=is_mapped)
     assert array.to_pylist() == pick(ALL_WORDS, chosen)
     assert not isinstance(array, pa.ChunkedArray)
+    coded = read_column(
+        replace(leaf(kind), in_codes=True), {0: pages}, selection(chosen), is_mapped=is_mapped
+    )
+    assert pa.types.is_dictionary(coded.type) and coded.to_pylist() == pick(ALL_WORDS, chosen)
+
+
+def test_strings_are_not_looked_up_for_who_takes_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = [named([b"a", None, b"b", b"a"], [b"b", b"a"]), named([b"c", b"c"], [b"c"])]
+    text = replace(leaf("string"), in_codes=True)
+    expected = read_column(text, {0: pages}).to_pylist()
+    monkeypatch.delattr(v20_dictionary, "_strings_of_codes")
+    assert read_column(text, {0: pages}).to_pylist() == expected == ["a", None, "b", "a", "c", "c"]
 
 
 def test_null_and_empty_items_of_a_string_page() -> None:
     stored = ended([None, b"", b"a"], first_buffer=1)
     page = Page(dictionary(flat(8), stored.encoding, 3), 5, [bytes([1, 2, 3, 0, 1]), *stored.buffers])
     assert read_column(leaf("string"), {0: [page]}).to_pylist() == [None, "", "a", None, None]
+    coded = read_column(replace(leaf("string"), in_codes=True), {0: [page]})
+    assert coded.to_pylist() == [None, "", "a", None, None]
     page = Page(dictionary(flat(8), ALL_NULL, 1), 3, [bytes([1, 1, 0])])
     assert read_column(leaf("string"), {0: [page]}).to_pylist() == [None] * 3
     page = Page(dictionary(flat(8), ALL_NULL, 0), 3, [bytes(3)])
