@@ -1,4 +1,4 @@
-"""Processes that append, upsert, delete and compact one table at once: every change is there, and each once.
+"""Processes that append, upsert (one of them with pylance), delete and compact one table at once: every change is there, once.
 
 ``make writers`` runs them for ten minutes: LANCECY_WRITERS_SECONDS.
 """
@@ -27,7 +27,10 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow]
 SECONDS = float(os.environ.get("LANCECY_WRITERS_SECONDS", "20"))
 KEYS, FIRST, PER_APPEND, GONE = 40, 1_000_000, 20, 3
 """Keys below KEYS are upserted; appended ones begin at FIRST, and those that GONE divides are deleted."""
-EMPTY = pa.table({name: pa.array([], pa.int64()) for name in ("id", "first", "second")})
+# pylance inserts a key once only if it is the unenforced primary key.
+ID = pa.field("id", pa.int64(), False, {"lance-schema:unenforced-primary-key": "true"})
+COLUMNS = ("first", "second", "third")
+EMPTY = pa.schema([ID, *(pa.field(name, pa.int64()) for name in COLUMNS)]).empty_table()
 PATIENCE = 1_000
 
 
@@ -69,6 +72,22 @@ def upsert(uri: str, end: float, column: str, step: int, rounds: int | None = No
     return last
 
 
+def upsert_theirs(uri: str, end: float, column: str, step: int, rounds: int | None = None) -> dict[int, int]:
+    """The upserts of :func:`upsert`, by pylance."""
+    import lance
+
+    last: dict[int, int] = {}
+    schema = pa.schema([ID, pa.field(column, pa.int64())])
+    for number in until(end, rounds):
+        keys = [(number * step + i) % KEYS for i in range(8)]
+        merge = lance.dataset(uri).merge_insert("id").when_matched_update_all()
+        merge = merge.when_not_matched_insert_all().conflict_retries(PATIENCE)
+        rows = pa.table([keys, [number] * len(keys)], schema=schema)
+        merge.retry_timeout(timedelta(minutes=5)).execute(rows)
+        last.update(dict.fromkeys(keys, number))
+    return last
+
+
 def delete(uri: str, end: float, rounds: int | None = None) -> int:
     """Delete appended keys; return the first key that was not looked at."""
     bound = FIRST
@@ -101,6 +120,7 @@ def made_ready(gate: Barrier, folder: str) -> None:
     rounds: list[Callable[[], object]] = [
         lambda: append(uri, soon, 2),
         lambda: upsert(uri, soon, "first", 1, 1),
+        lambda: upsert_theirs(uri, soon, "third", 1, 1),
         lambda: delete(uri, soon, 1),
         lambda: compact(uri, soon, 1),
     ]
@@ -109,14 +129,14 @@ def made_ready(gate: Barrier, folder: str) -> None:
     gate.wait()
 
 
-def test_no_change_of_five_processes_is_lost(tmp_path: Path) -> None:
+def test_no_change_of_six_processes_is_lost(tmp_path: Path) -> None:
     import lance
 
     uri = str(tmp_path / "t")
     lancecy.write_dataset(EMPTY, uri, enable_stable_row_ids=True)
     spawn = multiprocessing.get_context("spawn")
-    gate = spawn.Barrier(6)
-    with spawn.Pool(5, made_ready, (gate, str(tmp_path))) as pool:
+    gate = spawn.Barrier(7)
+    with spawn.Pool(6, made_ready, (gate, str(tmp_path))) as pool:
         gate.wait()
         end = time.time() + SECONDS
         appending = pool.apply_async(append, (uri, end))
@@ -126,17 +146,18 @@ def test_no_change_of_five_processes_is_lost(tmp_path: Path) -> None:
             column: pool.apply_async(upsert, (uri, end, column, step))
             for column, step in (("first", 3), ("second", 5))
         }
+        upserting["third"] = pool.apply_async(upsert_theirs, (uri, end, "third", 7))
         appended, deleted = appending.get(), deleting.get()
         done, lost = compacting.get()
         last = {column: work.get() for column, work in upserting.items()}
 
     ds = lancecy.dataset(uri)
-    table = ds.to_table(["id", "first", "second", "_rowid"])
+    table = ds.to_table(["id", *COLUMNS, "_rowid"])
     ids = table["id"].to_pylist()
     assert len(set(ids)) == len(ids), "a key is there twice"
     left = {key for key in range(FIRST, appended) if key >= deleted or key % GONE}
     assert {key for key in ids if key >= FIRST} == left
-    assert {key for key in ids if key < FIRST} == set(last["first"]) | set(last["second"])
+    assert {key for key in ids if key < FIRST} == {key for keys in last.values() for key in keys}
     for column, expected in last.items():
         found = dict(zip(ids, table[column].to_pylist(), strict=True))
         assert {key: value for key, value in found.items() if value is not None} == expected, (
@@ -147,5 +168,5 @@ def test_no_change_of_five_processes_is_lost(tmp_path: Path) -> None:
     assert done >= 0.95 * (done + lost), f"{lost} of {done + lost} compactions found no place"
     theirs = lance.dataset(uri)
     theirs.validate()
-    assert theirs.to_table(["id", "first", "second", "_rowid"]).equals(table)
+    assert theirs.to_table(["id", *COLUMNS, "_rowid"]).equals(table)
     print(f"{ds.version} versions, {appended - FIRST} rows appended, {done} compactions, {lost} in vain")
