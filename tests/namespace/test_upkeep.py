@@ -15,6 +15,7 @@ from lancecy.errors import LanceError
 from lancecy.namespace.catalog import Add
 from lancecy.namespace.entries import Entry
 from lancecy.namespace.upkeep import INDICES, SMALL
+from lancecy.namespace.view import View
 from tests.helpers.namespaces import (
     create,
     declare,
@@ -188,6 +189,39 @@ def found_and_declared(ns: Any) -> tuple[Any, ...]:
     shown = exists(ns, "big.t000100"), tables(ns, "big", limit=1, page_token="t000100")
     declare(ns, "big.more")
     return *shown, exists(ns, "big.more")
+
+
+def test_a_small_catalog_that_is_read_whole_answers_as_its_scans_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ns = ours(tmp_path)
+    make(ns, "a")
+    make(ns, "a.b", properties={"k": "v"})
+    for name in ("a.t", "a.u", "top"):
+        create(ns, name)
+    manifest(tmp_path).add_columns({"extra": "'x'"})
+    deregister(ns, "a.u")
+
+    def answers(view: View) -> list[Any]:
+        return [
+            [view.find(one) for one in ("a", "a$b", "a$t", "a$u", "none")],
+            [list(view.names(one, kind)) for one in ("", "a") for kind in ("namespace", "table")],
+            [list(view.tables()), view.below("a"), dict(view.locations()), view.tables_at("top.lance")],
+            view.entries(["top", "a$t"]),
+            view.rows_of(["a$t", "top", "none"]).sort_by("object_id").to_pylist(),
+            view.rows_in([fragment.id for fragment in snapshot.fragments]).to_pylist(),
+            view.rows_in([]).to_pylist(),
+        ]
+
+    held = ns._catalog.view()
+    snapshot = held.snapshot
+    read = View(snapshot)
+    assert answers(held) == answers(read)
+    assert read._whole is not None
+    monkeypatch.setattr("lancecy.namespace.view._WHOLE_BYTES", 0)
+    scanned = View(snapshot)
+    assert answers(scanned) == answers(read)
+    assert scanned._whole is None
 
 
 def test_rows_that_go_leave_no_fragment(tmp_path: Path) -> None:
