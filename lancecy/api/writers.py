@@ -93,7 +93,7 @@ def write_dataset(
     zonemaps : bool or sequence of str
         Make zone maps of all columns that have an order, or of these, while the rows are written: filters then leave out
         rows of the new fragments by them (:meth:`Dataset.create_zonemaps`). They are committed directly after the rows; if
-        that fails, a warning says so. Not for Dask DataFrames.
+        that fails, a warning says so.
     data_storage_version : "0.1", "2.0", "2.1" or "2.2", optional
         Version of the data files; by default the table's, and "2.1" for a new table. "legacy" is an alias of "0.1".
         Files of 0.1 have nulls only in text, and one dictionary per column for the whole table; a table cannot mix
@@ -184,22 +184,19 @@ def write_dataset(
     place, options = _placed(uri, namespace, table_id, options, mode)
     location, active = located(place, options)
     snapshot = _newest(place, location, active)
-    zones = WrittenZones.of(zonemaps, written.progress, data_obj)
     if is_dask(data_obj):
         _check_no_progress(written)
-        if zones is not None:
-            raise UnsupportedError(
-                "zonemaps= is not for Dask DataFrames: call create_zonemaps() of the table that is returned",
-                feature="zone maps of Dask DataFrames",
-            )
-        made: Dataset = _write_dask(data_obj, location, active, snapshot, written, commit_options, schema)
+        made: Dataset = _write_dask(
+            data_obj, location, active, snapshot, written, commit_options, schema, zonemaps=zonemaps
+        )
         return made
+    zones = WrittenZones.of(zonemaps, written.progress, data_obj)
     committed, bases = write_table(
         data_obj, schema, location, active, snapshot, written, commit_options, zones
     )
     ds = opened_at(location, active, committed.version, bases, committed.written)
     if zones is not None:
-        commit_zone_maps(ds, zones, commit_options)
+        commit_zone_maps(ds, [zones.part], commit_options)
     return ds
 
 
@@ -218,6 +215,7 @@ def write_dask(
     compute_kwargs: Mapping[str, Any] | None = None,
     token: str | None = None,
     embed_credentials: bool = False,
+    zonemaps: bool | Sequence[str] = False,
     **options: Unpack[WriteOptions],
 ) -> Any:
     """Write a Dask collection: workers write the data files, and one commit adds them to the table.
@@ -247,6 +245,8 @@ def write_dask(
     embed_credentials : bool
         Put the secrets in ``storage_options`` into the graph. By default the graph has only the other options, and
         workers in other processes take credentials from their own environment.
+    zonemaps : bool or sequence of str
+        As for :func:`lancecy.write_dataset`: the workers make them of the rows they write. Not with ``compute=False``.
     data_storage_version, enable_stable_row_ids, enable_v2_manifest_paths, initial_bases, target_bases, \
     target_all_bases, max_rows_per_file, max_bytes_per_file, max_rows_per_group, cast, commit_message, transaction_properties, auto_cleanup_options, \
     skip_auto_cleanup, durability, storage_options, allowed_bases, session, commit_lock
@@ -285,6 +285,11 @@ def write_dask(
             f"write_dask takes a Dask DataFrame or Array; write_dataset takes a {type(data).__name__}"
         )
     _check_no_progress(written)
+    if zonemaps and not compute:
+        raise UnsupportedError(
+            "zonemaps= is not for compute=False: call create_zonemaps() of the table once it is computed",
+            feature="zone maps of a delayed write",
+        )
     place, options = _placed(uri, namespace, table_id, options, mode)
     location, active = located(place, options)
     return _write_dask(
@@ -300,6 +305,7 @@ def write_dask(
         compute,
         compute_kwargs,
         embed_credentials,
+        zonemaps,
     )
 
 
@@ -324,6 +330,7 @@ def _write_dask(
     compute: bool = True,
     compute_kwargs: Mapping[str, Any] | None = None,
     embed_credentials: bool = False,
+    zonemaps: bool | Sequence[str] = False,
 ) -> Any:
     table = snapshot if written.mode == "append" else None
     columns = schema_of_collection(data, table, schema, index, column)
@@ -337,12 +344,17 @@ def _write_dask(
         commit_options,
         embed_credentials=embed_credentials,
         is_awaited=compute,
+        zonemaps=zonemaps,
     )
     parts = parts_of(data, shared, columns, index)
     if not compute:
         return committed_later(parts, shared)
-    committed = shared.commit(collected(parts, shared, compute_kwargs or {}, data))
-    return opened_at(location, session, committed.version, shared.plan.bases)
+    fragments, zones = collected(parts, shared, compute_kwargs or {}, data)
+    committed = shared.commit(fragments)
+    ds = opened_at(location, session, committed.version, shared.plan.bases)
+    if zones:
+        commit_zone_maps(ds, zones, commit_options)
+    return ds
 
 
 @overload

@@ -7,7 +7,6 @@ as text, or as the table's type. Every partition is cast to the planned schema.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lancecy.changes.shared import SharedWrite
+from lancecy.changes.shared import SharedWrite, told_parts
+from lancecy.changes.zone_maps import PartZones
 from lancecy.errors import LanceError, SchemaError, UnsupportedError, printable
 from lancecy.interop.casts import CAST_ERRORS, cast_batches, storage_schema
 from lancecy.interop.columns import check_exact, is_decimal_of_numbers, nested_array, nested_type
@@ -229,7 +229,7 @@ def frame_batches(frame: Any, schema: pa.Schema, index: bool | None) -> Iterator
 
 def _written(shared: SharedWrite, batches: Iterator[pa.RecordBatch], number: int) -> str:
     try:
-        return json.dumps([fragment.to_json() for fragment in shared.write(batches, number)])
+        return shared.write_part(batches, number)
     except LanceError as error:
         raise error.within(f"partition {number}") from error.__cause__
 
@@ -283,8 +283,8 @@ def _cut(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 def collected(
     parts: Any, shared: SharedWrite, options: Mapping[str, Any], data: Any = None
-) -> list[FragmentMetadata]:
-    """Compute the parts and gather their fragments; a failure removes the files it can find.
+) -> tuple[list[FragmentMetadata], list[PartZones]]:
+    """Compute the parts and gather their fragments and zone maps; a failure removes the files it can find.
 
     Parameters
     ----------
@@ -297,7 +297,7 @@ def collected(
         What is written: errors of any task name its rows.
     """
     with shared.awaited():
-        return _fragments(_named(parts, shared, data).compute(**options))
+        return told_parts(np.ravel(_named(parts, shared, data).compute(**options)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,10 +386,6 @@ def _places(data: Any, count: int) -> list[str]:
     return [f"{p}, rows labelled {a} to {b}" for p, a, b in zip(parts, edges, last, strict=False)]
 
 
-def _fragments(texts: Any) -> list[FragmentMetadata]:
-    return [FragmentMetadata.from_json(made) for text in np.ravel(texts) for made in json.loads(text)]
-
-
 def committed_later(parts: Any, shared: SharedWrite) -> Any:
     """A Delayed that computes the parts, commits them once, and returns the version number.
 
@@ -406,4 +402,5 @@ def committed_later(parts: Any, shared: SharedWrite) -> Any:
 
 def _commit(texts: Any, shared: SharedWrite) -> int:
     # Files stay whatever happens: the scheduler may call this again with the same ones.
-    return shared.commit(_fragments(texts), clear=False).version
+    fragments, _ = told_parts(np.ravel(texts))
+    return shared.commit(fragments, clear=False).version

@@ -306,7 +306,7 @@ class Inserts(Change):
         committed, bases = write_table(data, schema, location, session, snapshot, written, commit, zones)
         self._move(committed.version, bases, committed.written)
         if zones is not None:
-            commit_zone_maps(self, zones, commit)
+            commit_zone_maps(self, [zones.part], commit)
 
     @inserting
     def append(

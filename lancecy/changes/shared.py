@@ -10,8 +10,9 @@ stands in the table's folder as long: a worker that finishes a part and finds it
 
 from __future__ import annotations
 
+import json
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -22,6 +23,7 @@ import pyarrow as pa
 from lancecy.changes.commit import commit_from
 from lancecy.changes.options import CommitRequest, WriteRequest, with_durability
 from lancecy.changes.planning import Plan, planned
+from lancecy.changes.zone_maps import PartZones, WrittenZones, plans_of
 from lancecy.errors import CommitError, CommitUnknownError, DatasetNotFoundError, LanceError
 from lancecy.session import Session, default
 from lancecy.store.base import Store
@@ -36,8 +38,9 @@ from lancecy.table.paths import TEMPORARY, TRANSACTIONS, VERSIONS, WRITE_MARKER
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.fragments import NewFiles
 from lancecy.write.metadata import FragmentMetadata
+from lancecy.write.schemas import schema_of
 
-__all__ = ["SharedWrite", "share", "share_planned"]
+__all__ = ["SharedWrite", "share", "share_planned", "told_parts"]
 
 _TAG_BYTES = 8
 # The search for files of a failed write stops after this many names in one folder.
@@ -68,6 +71,8 @@ class SharedWrite:
         Whether the process that planned the write waits for the parts, in :meth:`awaited`.
     session : Session
         Not pickled; other processes use their default session.
+    zonemaps : bool or tuple of str
+        Columns of which workers make zone maps.
     """
 
     location: TableLocation
@@ -79,6 +84,7 @@ class SharedWrite:
     folders: tuple[str, ...]
     is_awaited: bool
     session: Session = field(repr=False)
+    zonemaps: bool | tuple[str, ...] = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _arrived, (
@@ -90,6 +96,7 @@ class SharedWrite:
             self.tag,
             self.folders,
             self.is_awaited,
+            self.zonemaps,
         )
 
     def __dask_tokenize__(self) -> object:
@@ -112,9 +119,41 @@ class SharedWrite:
         CommitError
             The write was given up meanwhile; the files of this part are removed.
         """
+        return self._write(batches, number, None)
+
+    def write_part(self, batches: Iterable[pa.RecordBatch], number: int) -> str:
+        """:meth:`write` for a process that sends the result to another, which reads it by :func:`told_parts`.
+
+        Parameters
+        ----------
+        batches : iterable of pyarrow.RecordBatch
+        number : int
+
+        Returns
+        -------
+        str
+            JSON: the fragments, and zone maps if they are made.
+
+        Raises
+        ------
+        LanceError
+            As for :meth:`write`.
+        """
+        zones = WrittenZones.of(self.zonemaps, None, ())
+        made = self._write(batches, number, zones)
+        return json.dumps(
+            {
+                "fragments": [fragment.to_json() for fragment in made],
+                "zones": None if zones is None else zones.part.to_json(),
+            }
+        )
+
+    def _write(
+        self, batches: Iterable[pa.RecordBatch], number: int, zones: WrittenZones | None
+    ) -> tuple[FragmentMetadata, ...]:
         files = self.plan.new_files(self.location, self.session, self.options, self.tag, number)
         try:
-            made = files.write(batches)
+            made = files.write(batches if zones is None else zones.watched(batches), zones)
             self.check_awaited(files, number)
         except BaseException:
             if self.is_given_up():
@@ -287,6 +326,19 @@ class SharedWrite:
         )
 
 
+def told_parts(texts: Iterable[str]) -> tuple[list[FragmentMetadata], list[PartZones]]:
+    """Fragments and zone maps of all parts of a write, in the order of the parts.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        From :meth:`SharedWrite.write_part`.
+    """
+    told = [json.loads(text) for text in texts]
+    fragments = [FragmentMetadata.from_json(made) for part in told for made in part["fragments"]]
+    return fragments, [PartZones.from_json(part["zones"]) for part in told if part["zones"] is not None]
+
+
 def share(
     schema: pa.Schema,
     location: TableLocation,
@@ -297,6 +349,7 @@ def share(
     *,
     embed_credentials: bool = False,
     is_awaited: bool = False,
+    zonemaps: bool | Sequence[str] = False,
 ) -> SharedWrite:
     """Plan a write for many workers.
 
@@ -314,12 +367,16 @@ def share(
     embed_credentials : bool
     is_awaited : bool
         See ``SharedWrite``.
+    zonemaps : bool or sequence of str
+        Columns of which workers make zone maps; True is all that have an order.
 
     Raises
     ------
     LanceError, ValueError, TypeError
-        As ``planning.planned``; or a base is not allowed, or the store cannot be committed to.
+        As ``planning.planned``; or a base is not allowed, or the store cannot be committed to; or there are no zone
+        maps of a column.
     """
+    columns = tuple(plan.column for plan in plans_of(schema_of(schema), zonemaps)) if zonemaps else False
     plan = planned(schema, location, session, snapshot, options)
     plan.check_apart(snapshot is None or options.mode == "overwrite")
     folder = plan.folder(location, session, options)
@@ -333,7 +390,7 @@ def share(
     if commit_options.token is None:
         commit_options = replace(commit_options, token=f"shared write {secrets.token_hex(16)}")
     sent, made = location.with_credentials(embed_credentials), _missing_folders(places)
-    return SharedWrite(sent, plan, options, commit_options, origin, tag, made, is_awaited, session)
+    return SharedWrite(sent, plan, options, commit_options, origin, tag, made, is_awaited, session, columns)
 
 
 def share_planned(
@@ -375,7 +432,10 @@ def _arrived(
     tag: str,
     folders: tuple[str, ...],
     is_awaited: bool,
+    zonemaps: bool | tuple[str, ...],
 ) -> SharedWrite:
     session = default().with_limits(location.limits)
     known = location.known_to(session)
-    return SharedWrite(known, plan, options, commit_options, origin, tag, folders, is_awaited, session)
+    return SharedWrite(
+        known, plan, options, commit_options, origin, tag, folders, is_awaited, session, zonemaps
+    )

@@ -5,8 +5,11 @@ Facts: sheet of indices, section B6.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,11 +28,12 @@ from lancecy.progress import Progress, Step
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.request import make_request
 from lancecy.schema import Field, Schema
+from lancecy.table.operations.index_section import covered
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.progress import WriteCallback, WriteProgress, known_rows
 from lancecy.write.schemas import schema_of
 
-__all__ = ["WrittenZones", "ZoneMaps", "commit_zone_maps"]
+__all__ = ["PartZones", "WrittenZones", "ZoneMaps", "commit_zone_maps", "plans_of"]
 
 _KIND = INDEX_TYPES["ZONEMAP"]
 _FRAGMENT_BITS = np.uint64(32)
@@ -99,9 +103,7 @@ class ZoneMaps(Change):
         def attempt() -> tuple[str, ...]:
             self._check_writable()
             context = self.context
-            schema = context.snapshot.schema
-            chosen = _all_of(schema) if columns is None else columns
-            plans = [_plan(schema, column) for column in dict.fromkeys(chosen)]
+            plans = plans_of(context.snapshot.schema, columns)
             names = tuple(plan.name for plan in plans)
             if plans:
                 replaced = [entry for entry in context.snapshot.indices() if entry.name in names]
@@ -109,6 +111,34 @@ class ZoneMaps(Change):
             return names
 
         return self._retried(attempt, conflict_retries, retry_timeout)
+
+
+@dataclass(frozen=True, slots=True)
+class PartZones:
+    """Zone maps of rows that were written and not committed yet.
+
+    Attributes
+    ----------
+    paths : tuple of str
+        Data files with the rows; the zones name the fragment of a file by its number among these.
+    columns : dict of str to bytes
+        By column, from ``ZoneMapBuilder.packed``.
+    """
+
+    paths: tuple[str, ...]
+    columns: dict[str, bytes]
+
+    def to_json(self) -> dict[str, Any]:
+        """As a value of JSON."""
+        return {
+            "paths": self.paths,
+            "columns": {name: b64encode(data).decode() for name, data in self.columns.items()},
+        }
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> PartZones:
+        """What :meth:`to_json` gave."""
+        return cls(tuple(told["paths"]), {name: b64decode(text) for name, text in told["columns"].items()})
 
 
 class WrittenZones(WriteProgress):
@@ -124,11 +154,9 @@ class WrittenZones(WriteProgress):
 
     def __init__(self, columns: bool | Sequence[str], callback: WriteCallback | None, total: int) -> None:
         super().__init__(callback, total)
-        if isinstance(columns, str):
-            raise TypeError(f"zonemaps is True or a list of columns, not {columns!r}")
-        self._columns = None if columns is True else tuple(dict.fromkeys(columns or ()))
-        self.builders: dict[str, ZoneMapBuilder] | None = None
-        self.paths: list[str] = []
+        self._columns = columns
+        self._builders: dict[str, ZoneMapBuilder] | None = None
+        self._paths: list[str] = []
         self._file, self._rows, self._start = -1, 0, 0
         self._batch: pa.RecordBatch | None = None
 
@@ -144,8 +172,20 @@ class WrittenZones(WriteProgress):
         callback : function of a Step, or FileProgress, optional
         data : object
             The rows, whose number may be known.
+
+        Raises
+        ------
+        TypeError
+            The columns are a text.
         """
+        _check_list(columns)
         return None if columns is False or columns is None else cls(columns, callback, known_rows(data))
+
+    @property
+    def part(self) -> PartZones:
+        """Those of all rows, once they are written."""
+        builders = self._builders or {}
+        return PartZones(tuple(self._paths), {name: each.packed() for name, each in builders.items()})
 
     def watched(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same batches, which the writer then tells to have written, piece by piece.
@@ -156,8 +196,9 @@ class WrittenZones(WriteProgress):
             A column is missing, or has no order.
         """
         for batch in batches:
-            if self.builders is None:
-                self.builders = self._begin(batch.schema)
+            if self._builders is None:
+                plans = plans_of(schema_of(batch.schema), self._columns)
+                self._builders = {plan.column: _builder(plan) for plan in plans}
             self._batch, self._start = batch, 0
             yield batch
         self._batch = None
@@ -170,55 +211,83 @@ class WrittenZones(WriteProgress):
     def completed(self, fragment: FragmentMetadata) -> None:
         """See ``WriteProgress.completed``."""
         super().completed(fragment)
-        self.paths.append(fragment.files[0].path)
+        self._paths.append(fragment.files[0].path)
 
     def written(self, rows: int) -> None:
         """See ``WriteProgress.written``."""
         super().written(rows)
-        if self._batch is None or not self.builders:
+        if self._batch is None or not self._builders:
             return
         piece = self._batch.slice(self._start, rows)
         first = (self._file << int(_FRAGMENT_BITS)) + self._rows
         places = np.arange(first, first + rows, dtype=np.uint64)
-        for column, builder in self.builders.items():
+        for column, builder in self._builders.items():
             builder.add(_values(piece, column), places)
         self._start += rows
         self._rows += rows
 
-    def _begin(self, schema: pa.Schema) -> dict[str, ZoneMapBuilder]:
-        known = schema_of(schema)
-        chosen = _all_of(known) if self._columns is None else self._columns
-        plans = [_plan(known, column) for column in chosen]
-        return {plan.column: ZoneMapBuilder(plan.field.scanned.arrow_type) for plan in plans}
 
-
-def commit_zone_maps(dataset: Change, zones: WrittenZones, options: CommitRequest) -> None:
+def commit_zone_maps(dataset: Change, parts: Sequence[PartZones], options: CommitRequest) -> None:
     """Commit the zone maps of rows that a version has by now; without them, filters take longer, so errors are warnings.
 
     Parameters
     ----------
     dataset : Change
-        At the version with these rows; moves to the one that is made.
-    zones : WrittenZones
+        At the version with these rows; moves to the one that is made. Stays if the maps were committed before.
+    parts : sequence of PartZones
+        Of all writers of the rows.
     options : CommitRequest
     """
     context = dataset.context
     ids = {fragment.files[0].path: fragment.id for fragment in context.fragments if fragment.files}
-    builders = zones.builders
-    if not builders or not zones.paths or not all(path in ids for path in zones.paths):
+    filled = [part for part in parts if part.paths and part.columns]
+    if not filled or not all(path in ids for part in filled for path in part.paths):
         return
-    fragments = [ids[path] for path in zones.paths]
+    fragments = sorted(ids[path] for part in filled for path in part.paths)
+    known = context.snapshot.indices()
     try:
-        schema = context.snapshot.schema
-        made = [
-            finished(
-                context, _plan(schema, column), fragments, builder.renumbered(fragments), options.durable
-            )
-            for column, builder in builders.items()
-        ]
-        commit_indices(dataset, made, [], options)
+        made = []
+        for plan in plans_of(context.snapshot.schema, tuple(filled[0].columns)):
+            names = (entry for entry in known if entry.name == plan.name)
+            if not any((covered(entry) or frozenset()).issuperset(fragments) for entry in names):
+                builder = _builder(plan)
+                for part in sorted(filled, key=lambda part: ids[part.paths[0]]):
+                    builder.add_packed(part.columns[plan.column], [ids[path] for path in part.paths])
+                made.append(finished(context, plan, fragments, builder, options.durable))
+        if made:
+            # A token is that of the rows.
+            commit_indices(dataset, made, [], replace(options, token=None))
     except LanceError as error:
         warn(f"the rows are written, but not their zone maps: {error}; create_zonemaps() makes them")
+
+
+def plans_of(schema: Schema, columns: bool | Sequence[str] | None) -> list[IndexPlan]:
+    """The zone maps of columns; of all that have an order if ``columns`` is True or None.
+
+    Parameters
+    ----------
+    schema : Schema
+    columns : bool, sequence of str or None
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    TypeError
+        A zone map is not made of a column of that type; or the columns are no list.
+    """
+    _check_list(columns)
+    chosen = _all_of(schema) if columns is True or columns is None else (columns or ())
+    return [_plan(schema, column) for column in dict.fromkeys(chosen)]
+
+
+def _check_list(columns: object) -> None:
+    if isinstance(columns, str):
+        raise TypeError(f"zonemaps is True or a list of columns, not {columns!r}")
+
+
+def _builder(plan: IndexPlan) -> ZoneMapBuilder:
+    return ZoneMapBuilder(plan.field.scanned.arrow_type)
 
 
 def _all_of(schema: Schema) -> list[str]:
@@ -249,7 +318,7 @@ def _trained(
     context: ScanContext, plans: Sequence[IndexPlan], durable: bool, progress: Progress | None
 ) -> list[TrainedIndex]:
     """Read the columns together, and write their zone maps."""
-    builders = {plan.column: ZoneMapBuilder(plan.field.scanned.arrow_type) for plan in plans}
+    builders = {plan.column: _builder(plan) for plan in plans}
     request = make_request(context.snapshot.schema.scanned.arrow, list(builders))
     total, done = sum(context.live_rows(fragment) for fragment in context.fragments), 0
     for rows in stored_rows(context, request, READ_AHEAD):

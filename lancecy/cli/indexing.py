@@ -16,13 +16,13 @@ from lancecy.scanning.explain import human_bytes
 
 __all__ = ["index"]
 
-_ACTIONS = ("list", "create", "stats", "drop", "optimize")
+_ACTIONS = ("list", "create", "zonemaps", "stats", "drop", "optimize")
 
 
 @click.command()
 @place_options
 @click.argument("action", type=click.Choice(_ACTIONS), default="list")
-@click.argument("subject", required=False)
+@click.argument("subjects", nargs=-1)
 @click.option(
     "--type",
     "index_type",
@@ -49,7 +49,7 @@ def index(
     storage_options: tuple[str, ...],
     allowed_bases: tuple[str, ...],
     action: str,
-    subject: str | None,
+    subjects: tuple[str, ...],
     index_type: str,
     name: str | None,
     keep: bool,
@@ -59,26 +59,29 @@ def index(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """List the indices of the table at URI; `create COLUMN`, `stats NAME`, `drop NAME` and `optimize [NAME]` do what they say.
+    """List the indices of the table at URI; `create COLUMN`, `stats NAME`, `drop NAME` and `optimize [NAME ...]` do what they say.
 
-    `optimize` makes indices cover the rows that were added since they were made.
+    `zonemaps [COLUMN ...]` makes zone maps of these columns, or of all, in one pass over the table. `optimize` makes
+    indices cover the rows that were added since they were made.
     """
-    _check(action, subject)
+    _check(action, subjects)
     ds = opened(uri, None, storage_options, allowed_bases=allowed_bases)
     if action == "stats":
-        _show_statistics(ds, subject or "", as_json)
+        _show_statistics(ds, subjects[0], as_json)
         return
     with bar(quiet or as_json) as progress:
         if action == "create":
             ds.create_scalar_index(
-                subject or "", index_type, name, replace=not keep, commit_message=message, progress=progress
+                subjects[0], index_type, name, replace=not keep, commit_message=message, progress=progress
             )
+        elif action == "zonemaps":
+            ds.create_zonemaps(subjects or None, commit_message=message, progress=progress)
         elif action == "drop":
-            ds.drop_index(subject or "", commit_message=message)
+            ds.drop_index(subjects[0], commit_message=message)
         elif action == "optimize":
             ds.optimize.optimize_indices(
                 num_indices_to_merge=merge,
-                index_names=None if subject is None else [subject],
+                index_names=subjects or None,
                 retrain=retrain,
                 commit_message=message,
                 progress=progress,
@@ -86,12 +89,12 @@ def index(
     _show(ds, as_json)
 
 
-def _check(action: str, subject: str | None) -> None:
-    if action == "create" and subject is None:
-        raise click.UsageError("create takes the COLUMN")
-    if action in ("stats", "drop") and subject is None:
-        raise click.UsageError(f"{action} takes the NAME of an index")
-    if action == "list" and subject is not None:
+def _check(action: str, subjects: tuple[str, ...]) -> None:
+    if action == "create" and len(subjects) != 1:
+        raise click.UsageError("create takes one COLUMN")
+    if action in ("stats", "drop") and len(subjects) != 1:
+        raise click.UsageError(f"{action} takes the NAME of one index")
+    if action == "list" and subjects:
         raise click.UsageError("list takes no NAME")
 
 

@@ -13,7 +13,7 @@ Source: sheet of indices, section B3.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ from lancecy.index.condition import Condition
 from lancecy.index.files import IndexFile
 from lancecy.index.found import FoundRows
 from lancecy.index.segment import Segment
-from lancecy.index.sorted_values import constants, sorted_values
+from lancecy.index.sorted_values import PageEdges, are_listed, constants, sorted_values, whole_numbers
 from lancecy.rows import RowSelection
 from lancecy.stats import ColumnStats
 
@@ -60,6 +60,8 @@ class BTree:
         Of each page.
     lows : (num_pages,) array
         Least value of each page; null if unknown.
+    edges : PageEdges or None
+        Whole numbers only: finds the pages of values.
     looked_up : list of int
         How many keys were looked up so far; only to choose the cheaper way.
     """
@@ -69,6 +71,7 @@ class BTree:
     stops: Int64
     stats: ColumnStats
     lows: pa.Array
+    edges: PageEdges | None
     looked_up: list[int]
 
     @classmethod
@@ -94,7 +97,7 @@ class BTree:
         starts, stops = _page_rows(lookup, data, pages)
         null_counts = nulls.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         stats = column_stats(lows, highs, null_counts, stops - starts)
-        return cls(data, starts, stops, stats, lows, [0])
+        return cls(data, starts, stops, stats, lows, PageEdges.of(lows, highs), [0])
 
     @property
     def nbytes(self) -> int:
@@ -114,15 +117,15 @@ class BTree:
             whole = sorted_values(self.data, segment.data_type)
             if whole is not None:
                 return FoundRows(segment.places.of_ids(whole.ids_of(keys)), is_exact=True)
-        pages = condition.possible_in(self.stats, self.stops - self.starts)
+        if keys is not None and self.edges is not None:
+            pages = self.edges.pages_of(keys)
+        else:
+            pages = condition.possible_in(self.stats, self.stops - self.starts)
         if pages.size > max(_FEW_PAGES, self.starts.size // _WORTHWHILE):
             return None
-        starts, stops = self.starts[pages], self.stops[pages]
-        order = np.argsort(starts, kind="stable")
-        found = [
-            self._ids(condition, rows) for rows in _batches(starts[order], stops[order], self.data.num_rows)
-        ]
-        ids = np.concatenate(found) if found else np.empty(0, np.uint64)
+        batches = _batches(self.starts[pages], self.stops[pages], self.data.num_rows)
+        found = [self._ids(condition, keys, rows) for rows in batches]
+        ids = found[0] if len(found) == 1 else np.concatenate([np.empty(0, np.uint64), *found])
         return FoundRows(segment.places.of_ids(ids), is_exact=True)
 
     def load(self, segment: Segment) -> None:
@@ -141,12 +144,15 @@ class BTree:
         self.looked_up[0] += num_keys
         return self.looked_up[0] > _FEW_KEYS
 
-    def _ids(self, condition: Condition, rows: RowSelection) -> UInt64:
+    def _ids(self, condition: Condition, keys: NDArray[Any] | None, rows: RowSelection) -> UInt64:
+        """Ids of the rows of some pages that a condition is true for, which ``keys`` may list."""
         values, ids = self.data.read(["values", "ids"], rows)
         if ids.null_count or ids.type != pa.uint64():
             raise FormatError("row ids of an index are null or no numbers").within(self.data.source.path)
         numbers: UInt64 = ids.to_numpy()
-        return numbers[condition.true_for(values)]
+        if keys is None or values.null_count:
+            return numbers[condition.true_for(values)]
+        return numbers[are_listed(whole_numbers(values), keys)]
 
 
 def _page_rows(lookup: IndexFile, data: IndexFile, pages: pa.Array) -> tuple[Int64, Int64]:
@@ -166,9 +172,11 @@ def _page_rows(lookup: IndexFile, data: IndexFile, pages: pa.Array) -> tuple[Int
 
 
 def _batches(starts: Int64, stops: Int64, num_rows: int) -> list[RowSelection]:
-    """Rows of pages in ascending order, neighbours joined, at most about ``_BATCH_ROWS`` together."""
-    if not starts.size:
-        return []
+    """Rows of pages, in ascending order, neighbours joined, at most about ``_BATCH_ROWS`` together."""
+    if starts.size < 2:
+        return [RowSelection.range(num_rows, int(starts[0]), int(stops[0]))] if starts.size else []
+    order = np.argsort(starts, kind="stable")
+    starts, stops = starts[order], stops[order]
     breaks = np.flatnonzero(starts[1:] != stops[:-1]) + 1
     first = np.append(0, breaks)
     last = np.append(breaks - 1, starts.size - 1)

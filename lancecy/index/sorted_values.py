@@ -1,6 +1,6 @@
-"""Values of a BTREE in memory, for look-ups of many keys.
+"""Look-ups of whole numbers in a BTREE: by the edges of its pages, or in all of its values.
 
-The keys of a batch lie in many pages, and each page would be decoded for one of its rows. So the first large batch
+The keys of a large batch lie in many pages, and each page would be decoded for one of its rows. So the first large batch
 decodes all values and row ids, the session's cache keeps them if they take at most half of it, and later batches
 search them.
 """
@@ -18,8 +18,9 @@ from lancecy.expr.kinds import family
 from lancecy.expr.nodes import Call, Column, Expr, Literal, walk
 from lancecy.index.condition import Condition
 from lancecy.index.files import IndexFile
+from lancecy.rows import sorted_unique
 
-__all__ = ["SortedValues", "constants", "sorted_values"]
+__all__ = ["PageEdges", "SortedValues", "are_listed", "constants", "sorted_values", "whole_numbers"]
 
 Int64: TypeAlias = NDArray[np.int64]
 UInt64: TypeAlias = NDArray[np.uint64]
@@ -58,6 +59,92 @@ class SortedValues:
         counts = np.searchsorted(self.values, keys, side="right") - starts
         shifts = starts - (np.cumsum(counts) - counts)
         return self.ids[np.repeat(shifts, counts) + np.arange(int(counts.sum()))]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PageEdges:
+    """Least and largest values of pages that are in order.
+
+    Attributes
+    ----------
+    lows, highs : (n,) integers, not descending
+    first : int
+        Number of the first of these pages; those before it have only nulls.
+    """
+
+    lows: NDArray[Any]
+    highs: NDArray[Any]
+    first: int
+
+    @classmethod
+    def of(cls, lows: pa.Array, highs: pa.Array) -> PageEdges | None:
+        """Make from what an index states; None if pages are not in order, or of other values than whole numbers.
+
+        Parameters
+        ----------
+        lows, highs : (num_pages,) arrays of the column's type
+            Null: a page that begins with nulls; a page of nulls.
+        """
+        if family(lows.type) not in _WHOLE_NUMBERS:
+            return None
+        first = highs.null_count
+        highs, lows = highs.slice(first), lows.slice(first)
+        if highs.null_count or lows.slice(1).null_count:
+            return None
+        most, least = whole_numbers(highs), whole_numbers(lows)
+        if lows.null_count:
+            least = np.append(np.iinfo(least.dtype).min, least[1:]).astype(least.dtype)
+        if bool((least > most).any()) or bool((least[1:] < most[:-1]).any()):
+            return None
+        return cls(least, most, first)
+
+    def pages_of(self, keys: NDArray[Any]) -> Int64:
+        """Numbers of the pages that may have one of some values: (n,) int64, ascending.
+
+        Parameters
+        ----------
+        keys : (num_keys,) integers, ascending, without duplicates
+        """
+        starts = np.searchsorted(self.highs, keys, side="left") + self.first
+        stops = np.searchsorted(self.lows, keys, side="right") + self.first
+        if keys.size == 1:
+            return np.arange(int(starts[0]), int(stops[0]))
+        return _distinct(starts, np.maximum(stops - starts, 0))
+
+
+def _distinct(starts: Int64, counts: Int64) -> Int64:
+    """The numbers of some ranges that do not descend, each once."""
+    shifts = starts - (np.cumsum(counts) - counts)
+    return sorted_unique(np.repeat(shifts, counts) + np.arange(int(counts.sum())))
+
+
+def whole_numbers(values: pa.Array) -> NDArray[Any]:
+    """Values as the integers that they are stored as: (n,) integers; anything where a value is null.
+
+    Parameters
+    ----------
+    values : (n,) array
+        Of whole numbers, dates or times.
+    """
+    kind = _storage(values.type)
+    width = kind.bit_width // 8
+    if not len(values):
+        return np.empty(0, kind.to_pandas_dtype())
+    return np.frombuffer(values.buffers()[1], kind.to_pandas_dtype(), len(values), values.offset * width)
+
+
+def are_listed(values: NDArray[Any], keys: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which of some values are among the keys: (n,) bool.
+
+    Parameters
+    ----------
+    values : (n,) integers
+    keys : (num_keys,) integers, ascending
+    """
+    if keys.size < 2:
+        return values == keys[0] if keys.size else np.zeros(values.size, np.bool_)
+    found: NDArray[np.bool_] = keys.take(np.searchsorted(keys, values), mode="clip") == values
+    return found
 
 
 def constants(condition: Condition) -> NDArray[Any] | None:
@@ -124,7 +211,7 @@ def _read(file: IndexFile) -> SortedValues | None:
     present = values.slice(values.null_count)
     if ids.type != pa.uint64() or ids.null_count or present.null_count:
         return None
-    numbers = present.view(_storage(values.type)).to_numpy()
+    numbers = whole_numbers(present)
     if bool((numbers[1:] < numbers[:-1]).any()):
         return None
     return SortedValues(numbers, ids.to_numpy()[values.null_count :])

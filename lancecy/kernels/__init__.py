@@ -42,6 +42,8 @@ the fault. ``LANCECY_KERNELS=reference`` in the environment selects the slow Num
 ``_measure``       measure_numbers, measure_texts
 ``_scatter``       place_spans
 ``_stats``         compare_bounds, compare_bytes_bounds (EQ, NE, LT, LE, GT, GE)
+``_roaring``       measure_bitmap, read_bitmap
+``_sort``          sort_words
 ``_distances``     hamming_distances, vector_distances (L2, COSINE, DOT)
 =================  ==========================================================
 """
@@ -96,17 +98,20 @@ __all__ = [
     "list_offsets",
     "lz4_blocks",
     "match_bytes",
+    "measure_bitmap",
     "measure_numbers",
     "measure_texts",
     "pack_blocks",
     "peel_lists",
     "pick_ended",
     "place_spans",
+    "read_bitmap",
     "read_chunks",
     "read_lists",
     "rows_to_pages",
     "select_rows",
     "set_filter_bits",
+    "sort_words",
     "take_fixed",
     "take_offsets",
     "take_values",
@@ -156,6 +161,8 @@ if _chosen == "reference":
         varwidth_offsets,
         zipped_offsets,
     )
+    from lancecy.kernels.reference.roaring import measure_bitmap, read_bitmap
+    from lancecy.kernels.reference.sorting import sort_words
     from lancecy.kernels.reference.spans import (
         chunk_table,
         copy_spans,
@@ -198,9 +205,11 @@ elif _chosen == "cython":
         from lancecy.kernels._offsets import chunk_offsets, zipped_offsets
         from lancecy.kernels._pack import pack_blocks
         from lancecy.kernels._page_runs import chunk_table, cut_ranges, cut_rows, distinct_pages
+        from lancecy.kernels._roaring import measure_bitmap, read_bitmap
         from lancecy.kernels._rows import select_rows
         from lancecy.kernels._runs import expand_runs
         from lancecy.kernels._scatter import place_spans
+        from lancecy.kernels._sort import sort_words
         from lancecy.kernels._spans import copy_spans, gather_fixed, rows_to_pages
         from lancecy.kernels._stats import compare_bounds, compare_bytes_bounds
         from lancecy.kernels._structural import chunk_headers

@@ -147,6 +147,8 @@ class SinkOptions:
     enable_stable_row_ids : bool
     max_rows_per_file, max_bytes_per_file, max_rows_per_group : int
     cast : bool
+    zonemaps : bool or list of str
+        "true" for all columns that have an order, or their names as for ``target_bases``.
     storage_options : dict
         From a JSON object.
     namespace, table_id
@@ -164,6 +166,7 @@ class SinkOptions:
     max_bytes_per_file: int = WRITE_DEFAULTS["max_bytes_per_file"]
     max_rows_per_group: int = WRITE_DEFAULTS["max_rows_per_group"]
     cast: bool = False
+    zonemaps: Any = False
     commit_message: str | None = None
     durability: Any = WRITE_DEFAULTS["durability"]
     token: str | None = None
@@ -299,6 +302,11 @@ def _names(name: str, text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
+def _flag_or_names(name: str, text: str) -> bool | list[str]:
+    is_flag = text.strip().lower() in _TRUE + _FALSE
+    return _flag(name, text) if is_flag else _names(name, text)
+
+
 def _columns(name: str, text: str) -> list[str] | dict[str, Any]:
     if text.lstrip().startswith("{"):
         return dict(_json(name, text, dict, "a JSON object"))
@@ -326,6 +334,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "columns": _columns,
     "allowed_bases": _names,
     "target_bases": _names,
+    "zonemaps": _flag_or_names,
     "initial_bases": _bases,
     "storage_options": _object,
     "replicas": _object,

@@ -7,7 +7,6 @@ Spark's. Only what successful tasks return is committed, so that retried and spe
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
@@ -20,16 +19,18 @@ from lancecy.api.writers import opened_at
 from lancecy.changes.commits import located
 from lancecy.changes.options import UNSUPPORTED_WRITES, WRITE_DEFAULTS, Mode, WriteOptions, requests_of
 from lancecy.changes.planning import target_schema
-from lancecy.changes.shared import SharedWrite, share
+from lancecy.changes.shared import SharedWrite, share, told_parts
+from lancecy.changes.zone_maps import commit_zone_maps
 from lancecy.errors import UnsupportedError, printable
 from lancecy.interop.casts import cast_batches, storage_type
 from lancecy.keyword_options import shared_options
 from lancecy.schema import Schema
+from lancecy.session import Session
 from lancecy.spark.tasks import spare_collector
 from lancecy.spark.types import METADATA_KEY, original_schema, spark_struct
 from lancecy.spark.workers import carried
+from lancecy.table.location import TableLocation
 from lancecy.table.snapshot import Snapshot, load_snapshot, newest_snapshot
-from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.schemas import schema_of
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["TaskWriter", "columns_of", "fragments_of", "planned_sink", "write"]
+__all__ = ["TaskWriter", "columns_of", "committed_parts", "planned_sink", "write"]
 
 _SAME = {"error": "create", "errorifexists": "create", "default": "create"}
 writing = shared_options(WriteOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES)
@@ -59,6 +60,7 @@ def write(
     check_workers: bool = True,
     namespace: Any = None,
     table_id: Sequence[str] | None = None,
+    zonemaps: bool | Sequence[str] = False,
     **options: Unpack[WriteOptions],
 ) -> Dataset:
     """Write a Spark DataFrame: the executors write data files, the driver makes one commit.
@@ -85,6 +87,8 @@ def write(
         As for :func:`lancecy.spark.read`.
     namespace, table_id : optional
         As for :func:`lancecy.write_dataset`.
+    zonemaps : bool or sequence of str
+        As for :func:`lancecy.write_dataset`: the executors make them of the rows they write.
     data_storage_version, enable_stable_row_ids, enable_v2_manifest_paths, initial_bases, target_bases, \
     target_all_bases, max_rows_per_file, max_bytes_per_file, max_rows_per_group, cast, commit_message, transaction_properties, auto_cleanup_options, \
     skip_auto_cleanup, durability, storage_options, allowed_bases, session, commit_lock
@@ -132,6 +136,7 @@ def write(
         replace(commit_options, token=token),
         embed_credentials=embed_credentials,
         is_awaited=True,
+        zonemaps=zonemaps,
     )
     if check_workers:
         from lancecy.spark.workers import check
@@ -139,8 +144,7 @@ def write(
         check(df.sparkSession)
     with shared.awaited():
         rows = df.mapInArrow(TaskWriter(shared, columns), "fragments string").collect()
-    committed = shared.commit(fragments_of(row["fragments"] for row in rows))
-    return opened_at(location, active, committed.version, shared.plan.bases)
+    return committed_parts(shared, (row["fragments"] for row in rows), active, location)
 
 
 # -- types ----------------------------------------------------------------------------------------
@@ -252,29 +256,50 @@ class TaskWriter:
         return carried(__name__, "TaskWriter", self.shared, self.columns)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Called by ``mapInArrow``: returns one row with the fragments as JSON."""
+        """Called by ``mapInArrow``: returns one row with the result."""
         yield pa.RecordBatch.from_pydict({"fragments": [self.write(batches)]})
         spare_collector()
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> str:
-        """Write the rows of a partition and return its fragments as JSON.
+        """Write the rows of a partition and return the result as ``SharedWrite.write_part`` does.
 
         Raises
         ------
         SchemaError, UnsupportedError, StoreError
-            See ``SharedWrite.write``.
+            See ``SharedWrite.write_part``.
         """
         from pyspark import TaskContext
 
         context = TaskContext.get()
         number = context.partitionId() if context is not None else 0
         rows = cast_batches(batches, self.columns)
-        return json.dumps([fragment.to_json() for fragment in self.shared.write(rows, number)])
+        return self.shared.write_part(rows, number)
 
 
-def fragments_of(texts: Iterable[str]) -> list[FragmentMetadata]:
-    """Fragments from the results of :meth:`TaskWriter.write`, in the order of partitions."""
-    return [FragmentMetadata.from_json(made) for text in texts for made in json.loads(text)]
+def committed_parts(
+    shared: SharedWrite, texts: Iterable[str], session: Session, location: TableLocation
+) -> Dataset:
+    """Commit the results of :meth:`TaskWriter.write`, in the order of partitions; return the new version.
+
+    Parameters
+    ----------
+    shared : SharedWrite
+    texts : iterable of str
+    session : Session
+    location : TableLocation
+        With the credentials of this process.
+
+    Raises
+    ------
+    LanceError
+        See :func:`lancecy.commit`.
+    """
+    fragments, zones = told_parts(texts)
+    committed = shared.commit(fragments)
+    ds = opened_at(location, session, committed.version, shared.plan.bases)
+    if zones:
+        commit_zone_maps(ds, zones, shared.commit_options)
+    return ds
 
 
 def planned_sink(struct: StructType, asked: Any, mode: Mode) -> TaskWriter:
@@ -303,5 +328,14 @@ def planned_sink(struct: StructType, asked: Any, mode: Mode) -> TaskWriter:
     columns = columns_of(struct, snapshot if mode == "append" else None)
     columns = target_schema(columns, snapshot, written)
     commit_options = replace(commit_options, token=asked.token)
-    shared = share(columns, location, session, snapshot, written, commit_options, embed_credentials=True)
+    shared = share(
+        columns,
+        location,
+        session,
+        snapshot,
+        written,
+        commit_options,
+        embed_credentials=True,
+        zonemaps=asked.zonemaps,
+    )
     return TaskWriter(shared, columns)

@@ -36,7 +36,7 @@ from lancecy.expr import time_now
 from lancecy.scanning.request import at_instant
 from lancecy.spark.convert import Converter
 from lancecy.spark.options import ReadOptions, SinkOptions
-from lancecy.spark.sink import TaskWriter, fragments_of, planned_sink
+from lancecy.spark.sink import TaskWriter, committed_parts, planned_sink
 from lancecy.spark.tasks import TaskReader, batch_limits, divide
 from lancecy.spark.types import spark_struct
 from lancecy.spark.views import register_views
@@ -259,7 +259,8 @@ class LancecyWriter(DataSourceArrowWriter):
             See :func:`lancecy.commit`.
         """
         told = [message.fragments for message in messages if isinstance(message, Written)]
-        self._tasks.shared.commit(fragments_of(told))
+        shared = self._tasks.shared
+        committed_parts(shared, told, shared.session, shared.location)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Remove the files of all tasks, unless a commit was started: that one decides what may be removed.

@@ -161,7 +161,30 @@ def test_wrong_columns_are_refused_and_leave_nothing(tmp_path: Path) -> None:
     assert ds.list_indices() == []
     frame = lancecy.scan(ds)
     with pytest.raises(UnsupportedError, match="create_zonemaps"):
-        lancecy.write_dataset(frame, tmp_path / "u", zonemaps=True)
+        lancecy.write_dask(frame, tmp_path / "u", zonemaps=True, compute=False)
+    with pytest.raises(ColumnNotFoundError):
+        lancecy.write_dask(frame, tmp_path / "u", zonemaps=["nothing"])
+    assert not (tmp_path / "u").exists()
+
+
+def test_workers_of_dask_make_the_zone_maps_of_what_they_write(tmp_path: Path) -> None:
+    data = table().select(["id", "t", "word", "x"])
+    options: dict[str, Any] = {"max_rows_per_file": 4000, "durability": "none"}
+    plain = lancecy.write_dataset(data, tmp_path / "plain", **options)
+    frame = lancecy.scan(plain, blocksize=250_000)
+    assert frame.npartitions > 2
+    ds = lancecy.write_dask(frame, tmp_path / "t", zonemaps=["word", "x"], token="once", **options)
+    plain.create_zonemaps(["word", "x"], durability="none")
+    assert facts(ds) == facts(plain)
+    assert ds.version == 2
+    check_answers(ds, "x > 29990", "word < 'w00100'", "word IS NULL")
+    assert ds.scanner(filter="x > 29990").explain().kept_rows < 5000
+    again = lancecy.write_dask(frame, tmp_path / "t", zonemaps=["word", "x"], token="once", **options)
+    assert lancecy.dataset(tmp_path / "t").version == 2
+    assert again.count_rows() == ROWS
+    more = lancecy.write_dataset(frame, ds, mode="append", zonemaps=True, **options)
+    assert {index.num_rows_indexed for index in more.describe_indices()} == {ROWS, 2 * ROWS}
+    check_answers(more, "x > 29990", "id = 12345", "t > 20000 AND t <= 20010")
 
 
 def test_an_empty_table_has_empty_zone_maps(tmp_path: Path) -> None:

@@ -39,6 +39,16 @@ def test_an_index_is_made_optimized_and_dropped(table: Path) -> None:
     assert run_json("index", table, "drop", "a_idx") == []
 
 
+def test_zone_maps_are_made_of_columns_or_of_all(table: Path) -> None:
+    assert [index["name"] for index in run_json("index", table, "zonemaps", "a")] == ["a_zonemap_idx"]
+    found = run_json("index", table, "zonemaps", "-m", "all columns")
+    assert [(index["name"], index["type"], index["rows"]) for index in found] == [
+        ("a_zonemap_idx", "ZoneMap", 6),
+        ("word_zonemap_idx", "ZoneMap", 6),
+    ]
+    assert "word_zonemap_idx" in run("index", table).stdout
+
+
 def test_indices_are_shown(table: Path) -> None:
     run_json("index", table, "create", "word", "--type", "bitmap", "--name", "words")
     shown = run("index", table).stdout
@@ -51,6 +61,8 @@ def test_indices_are_shown(table: Path) -> None:
     ("words", "text"),
     [
         (("create",), "COLUMN"),
+        (("create", "a", "word"), "one COLUMN"),
+        (("zonemaps", "missing"), "missing"),
         (("create", "missing"), "missing"),
         (("drop",), "NAME"),
         (("drop", "nothing"), "nothing"),

@@ -10,12 +10,13 @@ import pyarrow as pa
 import pytest
 
 import lancecy
+from lancecy.errors import FormatError
 from tests.index.conditions import SCHEMA, random_rows
 
 pytestmark = pytest.mark.interop
 lance = pytest.importorskip("lance")
 
-KINDS = {"i": "BTREE", "s": "BITMAP", "tags": "LABEL_LIST", "f": "ZONEMAP", "id": "BLOOMFILTER"}
+KINDS = {"i": "BTREE", "s": "BITMAP", "tags": "LABEL_LIST", "f": "ZONEMAP", "id": "BLOOMFILTER", "w": "NGRAM"}
 FILTERS = (
     "i = 3",
     "s = 'ab'",
@@ -24,14 +25,17 @@ FILTERS = (
     "f > 1",
     "id = 7",
     "i IS NULL",
+    "w LIKE '%word%'",
 )
-MUTATIONS = 40
+MUTATIONS = 42
 
 
 @pytest.fixture(scope="module")
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("damage") / "t"
-    made = lance.write_dataset(random_rows(random.Random(1), 150, 0), root, max_rows_per_file=60)
+    rows = random_rows(random.Random(1), 150, 0)
+    rows = rows.append_column("w", pa.array([f"word{n % 7} of {n}" for n in range(rows.num_rows)]))
+    made = lance.write_dataset(rows, root, max_rows_per_file=60)
     for column, kind in KINDS.items():
         made.create_scalar_index(column, kind)
     return root
@@ -55,9 +59,9 @@ def _mutated(data: bytes, chance: random.Random) -> bytes:
 
 def test_mutated_index_files_do_no_harm(indexed: Path) -> None:
     """Rows may be wrong where values are, as in mutated data files; nothing else may happen."""
-    chance, schema = random.Random(7), pa.schema(SCHEMA)
+    chance = random.Random(7)
     files = sorted(file for file in (indexed / "_indices").rglob("*") if file.is_file())
-    assert len(files) == 6
+    assert len(files) == 7
     reported = 0
     for number in range(MUTATIONS):
         file = files[number % len(files)]
@@ -67,8 +71,22 @@ def test_mutated_index_files_do_no_harm(indexed: Path) -> None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             for text in FILTERS:
-                assert ds.to_table(filter=text).schema.names == schema.names
+                assert ds.to_table(filter=text).schema.names == [*SCHEMA.names, "w"]
         reported += len(caught)
         assert all("filters are answered without it" in str(warning.message) for warning in caught)
         file.write_bytes(intact)
     assert reported
+
+
+def test_a_damaged_ngram_index_is_told_and_the_scan_answers(indexed: Path) -> None:
+    (file,) = (indexed / "_indices").rglob("ngram_postings.lance")
+    intact = file.read_bytes()
+    file.write_bytes(intact[:-30] + bytes(30))
+    try:
+        ds = lancecy.dataset(indexed, session=lancecy.Session(threads=1))
+        with pytest.warns(RuntimeWarning, match="filters are answered without it"):
+            assert ds.count_rows("contains(w, 'word3')") == 22
+        with pytest.raises(FormatError, match="w_idx"):
+            ds.to_table(filter="contains(w, 'word3')", use_scalar_index=True)
+    finally:
+        file.write_bytes(intact)

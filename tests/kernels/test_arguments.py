@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pyroaring import BitMap
 
 import lancecy.kernels
 from lancecy.errors import ExpressionError, FormatError, TruncatedError
@@ -206,6 +207,15 @@ def valid_call(name: str) -> dict[str, Any]:
             "values": memory_of(b"ab"),
             "value": b"a",
             "out": bits,
+        },
+        "measure_bitmap": {"memory": memory_of(BitMap([5, 9]).serialize())},
+        "read_bitmap": {"memory": memory_of(BitMap([5, 9]).serialize()), "out": i64(0, 0)},
+        "sort_words": {
+            "words": np.array([0x201, 0x102], np.uint64),
+            "out": np.zeros(2, np.uint64),
+            "out_room": np.zeros(2, np.uint64),
+            "first_bit": 8,
+            "stop_bit": 16,
         },
         "set_filter_bits": {
             "hashes": np.array([5, 1 << 63], np.uint64),

@@ -141,7 +141,10 @@ def chunk_table(
     if spec.num_items != page.num_rows and max_repetition(spec.layers) == 0:
         raise FormatError(f"{spec.num_items} items in a page of {page.num_rows} rows")
     starts[-1] = spec.num_items
-    parts = np.stack((offsets[:-1], np.diff(offsets), np.diff(starts)))
+    parts = np.empty((3, starts.size - 1), np.int64)
+    parts[0] = offsets[:-1]
+    np.subtract(offsets[1:], offsets[:-1], out=parts[1])
+    np.subtract(starts[1:], starts[:-1], out=parts[2])
     program = program_of(spec)
     if max_repetition(spec.layers) == 0:
         return ChunkTable(offsets, starts, parts, program=program)

@@ -128,6 +128,10 @@ def are_one_group(column: Column, chain: tuple[Field, ...]) -> bool:
 
 
 def _groups(column: Column) -> Int64:
+    before = np.concatenate(([0], np.cumsum(column.sizes)))
+    is_small = np.diff(before[column.first_buffer]) <= _MOST_BYTES
+    if np.count_nonzero(is_small) < _FEW:
+        return _NONE
     keys: dict[int, Hashable] = {}
     for spec in column.specs:
         if id(spec) not in keys:

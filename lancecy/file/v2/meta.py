@@ -353,14 +353,15 @@ def _row_starts(message: ColumnMessage, file_size: int, limits: Limits) -> Int64
 
 def _specs(message: ColumnMessage, specs: SpecCache) -> tuple[PageSpec, ...]:
     """The spec of every page; equal ones are one object."""
-    found = []
     counts = (message.first_buffer[1:] - message.first_buffer[:-1]).tolist()
-    for page, (encoding, num_buffers) in enumerate(zip(message.encodings, counts, strict=True)):
+    pages = list(zip(message.encodings, counts, strict=True))
+    known = {}
+    for page in dict.fromkeys(pages):
         try:
-            found.append(specs.find(encoding, num_buffers))
+            known[page] = specs.find(*page)
         except LanceError as error:
-            raise error.within(f"page {page}")
-    return tuple(found)
+            raise error.within(f"page {pages.index(page)}")
+    return tuple(map(known.__getitem__, pages))
 
 
 def checked_column(

@@ -129,6 +129,10 @@ def decode_file_schema(data: Memory, limits: Limits) -> Schema:
     FormatError, LimitError
         See ``decode_schema``.
     """
+    return _kept_schema(data.tobytes(), limits) if data.size <= _MOST_KEPT else _file_schema(data, limits)
+
+
+def _file_schema(data: Memory | bytes, limits: Limits) -> Schema:
     message = parse_message(file_pb2.FileDescriptor, data, "file descriptor", limits)
     # The members of descriptors of blobs are listed without ids.
     fields = [field for field in message.schema.fields if field.id >= 0]
@@ -237,6 +241,14 @@ _known_rows = lru_cache(maxsize=256)(_stored_rows)
 _describes_blob = lru_cache(maxsize=256)(_described_blob)
 
 
+def _spec(encoding: bytes, version: tuple[int, int], num_buffers: int, limits: Limits) -> PageSpec:
+    described = parse_message(any_pb2.Any, encoding, "page encoding", limits)
+    is_array = described.type_url.rpartition("/")[2] == ARRAY_ENCODING
+    if version == (2, 0) or (is_array and version == (2, 1)):
+        return v20_wire.parse_page(described.type_url, described.value, num_buffers, limits)
+    return v21_wire.parse_page(described.type_url, described.value, version, num_buffers, limits)
+
+
 def parse_spec(encoding: bytes, version: tuple[int, int], num_buffers: int, limits: Limits) -> PageSpec:
     """Parse the layout of a page.
 
@@ -256,11 +268,13 @@ def parse_spec(encoding: bytes, version: tuple[int, int], num_buffers: int, limi
     FormatError, LimitError, UnsupportedError
         See ``parse_page`` in ``encodings.v20.wire`` and ``encodings.v21.wire.decode``.
     """
-    described = parse_message(any_pb2.Any, encoding, "page encoding", limits)
-    is_array = described.type_url.rpartition("/")[2] == ARRAY_ENCODING
-    if version == (2, 0) or (is_array and version == (2, 1)):
-        return v20_wire.parse_page(described.type_url, described.value, num_buffers, limits)
-    return v21_wire.parse_page(described.type_url, described.value, version, num_buffers, limits)
+    parse = _kept_spec if len(encoding) <= _MOST_KEPT else _spec
+    return parse(encoding, version, num_buffers, limits)
+
+
+# Files of one writer have the same few layouts, and index files the same schema.
+_kept_spec = lru_cache(maxsize=1024)(_spec)
+_kept_schema = lru_cache(maxsize=64)(_file_schema)
 
 
 def column_names(data: Memory, version: tuple[int, int], limits: Limits) -> list[tuple[str, str]]:

@@ -14,11 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lancecy import kernels
+
 __all__ = ["ascending", "changes", "extremes", "order_keys"]
 
 Int64: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
 
+_WORD_BITS = 64
 _SAMPLE_ROWS = 1 << 12
 """Values that show whether most are distinct."""
 
@@ -102,21 +105,35 @@ def _ranks(values: pa.Array) -> NDArray[Any] | None:
 
 
 def _argsort(keys: NDArray[Any]) -> Int64:
-    """The order of integers. Sorting numbers is several times as fast as sorting positions by them."""
-    if keys.size < 2:
+    """The order of integers, those of equal ones as they are.
+
+    Words of a key and its position are sorted by the bits of the key. If these are too many for one word, the lower ones
+    are sorted first.
+    """
+    if keys.size < 2 or bool((keys[1:] >= keys[:-1]).all()):
         return np.arange(keys.size)
     low, high = int(keys.min()), int(keys.max())
     bits = (keys.size - 1).bit_length()
-    if (high - low).bit_length() + bits > 64:
-        return np.argsort(keys)
     # Differences wrap around as unsigned integers, so that the extent of signed ones fits.
-    packed = keys.astype(np.int64).view(np.uint64) if keys.dtype.kind == "i" else keys.astype(np.uint64)
-    packed = packed - np.uint64(low & 0xFFFF_FFFF_FFFF_FFFF)
-    packed <<= np.uint64(bits)
-    packed |= np.arange(keys.size, dtype=np.uint64)
-    packed.sort()
-    packed &= np.uint64((1 << bits) - 1)
-    return packed.view(np.int64)
+    words = keys.astype(np.int64).view(np.uint64) if keys.dtype.kind == "i" else keys.astype(np.uint64)
+    words = words - np.uint64(low & 0xFFFF_FFFF_FFFF_FFFF)
+    extent, room = (high - low).bit_length(), _WORD_BITS - bits
+    order = _sorted_positions(words, min(extent, room), bits)
+    if extent > room:
+        above = words[order]
+        above >>= np.uint64(room)
+        order = order[_sorted_positions(above, extent - room, bits)]
+    return order
+
+
+def _sorted_positions(words: NDArray[np.uint64], extent: int, bits: int) -> Int64:
+    """The order of words by their lowest ``extent`` bits; a position has ``bits``, and both fit into 64."""
+    packed = words << np.uint64(bits)
+    packed |= np.arange(words.size, dtype=np.uint64)
+    found = np.empty_like(packed)
+    kernels.sort_words(packed, found, np.empty_like(packed), bits, bits + extent)
+    found &= np.uint64((1 << bits) - 1)
+    return found.view(np.int64)
 
 
 def changes(values: pa.Array) -> Bools:

@@ -12,7 +12,7 @@ Source: sheet of indices, section B2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -220,16 +220,6 @@ class GrowingSet:
         for upper in np.unique(uppers).tolist():
             lower = ids[uppers == upper].astype(np.uint32)
             self._parts.setdefault(upper, pyroaring.BitMap()).update(pyroaring.BitMap(lower, optimize=False))
-
-    def renumber(self, uppers: Sequence[int]) -> None:
-        """Give the ids other upper halves: n becomes ``uppers[n]``.
-
-        Parameters
-        ----------
-        uppers : sequence of int
-            All different.
-        """
-        self._parts = {uppers[upper]: part for upper, part in self._parts.items()}
 
     def encode(self) -> bytes:
         """The serialized set."""

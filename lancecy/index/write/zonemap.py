@@ -6,13 +6,14 @@ Source: sheet of indices, section B6.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lancecy.index.row_sets import decode_row_set
 from lancecy.index.write.base import IndexBuilder, IndexOutput, IndexPart
 from lancecy.index.write.order import extremes
 from lancecy.index.write.parts import nulls_of
@@ -62,39 +63,57 @@ class ZoneMapBuilder(IndexBuilder):
             self._most.append(most)
             self._counts += zip(*(column.to_pylist() for column in counts), strict=True)
 
-    def renumbered(self, fragments: Sequence[int]) -> Self:
-        """This builder, after the last values, with other ids of fragments: number n becomes ``fragments[n]``.
+    def packed(self) -> bytes:
+        """All zones and nulls, for :meth:`add_packed` of another builder."""
+        zones = self._table()
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, zones.schema.with_metadata({NULLS: self._zones.nulls})) as stream:
+            stream.write_batch(zones)
+        return bytes(sink.getvalue())
+
+    def add_packed(self, data: bytes, fragments: Sequence[int]) -> None:
+        """Take the zones of another builder, with other ids of fragments: number n becomes ``fragments[n]``.
 
         Parameters
         ----------
+        data : bytes
+            From :meth:`packed`.
         fragments : sequence of int
-            Ascending.
         """
-        self._describe(self._zones.rest())
-        self._zones.renumber(fragments)
-        self._counts = [(nulls, nans, fragments[n], *place) for nulls, nans, n, *place in self._counts]
-        return self
+        with pa.ipc.open_stream(data) as stream:
+            zones, nulls = stream.read_next_batch(), stream.schema.metadata[NULLS.encode()]
+        least, most, *counts = zones.columns
+        self._least.append(least)
+        self._most.append(most)
+        for nulls_of_zone, nans, number, *place in zip(*(c.to_pylist() for c in counts), strict=True):
+            self._counts.append((nulls_of_zone, nans, fragments[number], *place))
+        for number, rows in decode_row_set(np.frombuffer(nulls, np.uint8)):
+            if rows is not None:
+                self._zones.add_nulls(rows.astype(np.uint64) | np.uint64(fragments[number] << 32))
 
     def write(self, output: IndexOutput) -> None:
         """See ``IndexBuilder.write``."""
-        self._describe(self._zones.rest())
-        kind = self._kind
-        counts = [pa.field(name, number, nullable=False) for name, number in _COUNTS.items()]
-        schema = pa.schema([pa.field("min", kind), pa.field("max", kind), *counts])
-        file = output.create(MAP_FILE, schema)
-        if self._counts:
-            columns = zip(*self._counts, strict=True)
-            numbers = [
-                pa.array(column, number) for column, number in zip(columns, _COUNTS.values(), strict=True)
-            ]
-            bounds = [pa.concat_arrays(self._least), pa.concat_arrays(self._most)]
-            file.write(pa.record_batch([*bounds, *numbers], schema=schema))
+        zones = self._table()
+        file = output.create(MAP_FILE, zones.schema)
+        if zones.num_rows:
+            file.write(zones)
         file.add_schema_metadata("rows_per_zone", str(ZONE_ROWS))
         file.add_schema_metadata(NULLS, str(file.add_global_buffer(self._zones.nulls)))
         file.finish()
 
     def close(self) -> None:
         """See ``IndexBuilder.close``."""
+
+    def _table(self) -> pa.RecordBatch:
+        """All zones, after the last values."""
+        self._describe(self._zones.rest())
+        counts = [pa.field(name, kind, nullable=False) for name, kind in _COUNTS.items()]
+        schema = pa.schema([pa.field("min", self._kind), pa.field("max", self._kind), *counts])
+        columns = zip(*self._counts, strict=True) if self._counts else [()] * len(_COUNTS)
+        numbers = [pa.array(column, kind) for column, kind in zip(columns, _COUNTS.values(), strict=True)]
+        none = pa.array([], self._kind)
+        bounds = [pa.concat_arrays([none, *found]) for found in (self._least, self._most)]
+        return pa.record_batch([*bounds, *numbers], schema=schema)
 
     def _describe(self, zones: Iterable[Zone]) -> None:
         least, most, none = [pa.array([], self._kind)], [pa.array([], self._kind)], pa.nulls(1, self._kind)

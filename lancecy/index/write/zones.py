@@ -5,7 +5,7 @@ Source: sheet of indices, sections B6 and B7.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -76,15 +76,6 @@ class ZoneCutter:
         ids : (n,) uint64
         """
         self._nulls.add(ids)
-
-    def renumber(self, fragments: Sequence[int]) -> None:
-        """Give the rows of nulls other fragments: number n becomes ``fragments[n]``.
-
-        Parameters
-        ----------
-        fragments : sequence of int
-        """
-        self._nulls.renumber(fragments)
 
     def add(self, values: pa.Array, ids: UInt64) -> Iterator[Zone]:
         """Take values; yield the zones that are complete.
