@@ -137,8 +137,10 @@ class RowSelection:
         >>> RowSelection.ascending(9, np.array([2, 3, 4, 5, 6])).stops
         array([7])
         """
-        ends = np.flatnonzero(np.diff(offsets) != 1)
-        if not offsets.size or (ends.size + 1) * 4 > offsets.size:
+        if offsets.size < 4:
+            return cls(num_rows, indices=offsets)
+        ends = np.flatnonzero(offsets[1:] - offsets[:-1] != 1)
+        if (ends.size + 1) * 4 > offsets.size:
             return cls(num_rows, indices=offsets)
         starts = offsets[np.append(0, ends + 1)]
         stops = offsets[np.append(ends, offsets.size - 1)] + 1

@@ -348,7 +348,7 @@ class Catalog:
 
 def _questions(bound: Bound, indexed: Types) -> Iterator[IndexQuestion]:
     """The conditions of a filter that an index concerns; those on one column are joined, as both ends of a range."""
-    joined: defaultdict[tuple[str, ...], list[Expr]] = defaultdict(list)
+    joined: defaultdict[tuple[str, ...], list[tuple[Expr, Query]]] = defaultdict(list)
     for condition in conjuncts(bound.expr):
         query = query_of(bound, condition, indexed)
         if query is None:
@@ -356,12 +356,14 @@ def _questions(bound: Bound, indexed: Types) -> Iterator[IndexQuestion]:
         if query.condition is None or family(indexed[query.condition.path]) == "list":
             yield IndexQuestion(query, (condition,))
         else:
-            joined[query.condition.path].append(condition)
-    for conditions in joined.values():
-        together = conditions[0] if len(conditions) == 1 else Call("and", tuple(conditions), pa.bool_())
-        query = query_of(bound, together, indexed)
-        if query is not None:
-            yield IndexQuestion(query, tuple(conditions))
+            joined[query.condition.path].append((condition, query))
+    for found in joined.values():
+        conditions = tuple(condition for condition, _ in found)
+        together = (
+            found[0][1] if len(found) == 1 else query_of(bound, Call("and", conditions, pa.bool_()), indexed)
+        )
+        if together is not None:
+            yield IndexQuestion(together, conditions)
 
 
 _lock = threading.Lock()

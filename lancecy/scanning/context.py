@@ -71,6 +71,7 @@ class ScanContext:
         self._opened: dict[int, FragmentFiles] = {}
         self._opening: dict[int, threading.Lock] = {}
         self._projections: dict[ScanRequest, Projection] = {}
+        self._columns: dict[Hashable, Any] = {}
         self.plans: dict[Hashable, Any] = {}
         self._index: RowIndex | None = None
         self._indexing = threading.Lock()
@@ -285,7 +286,7 @@ class ScanContext:
         if found is None:
             if len(self._projections) >= _MAX_PROJECTIONS:
                 self._projections.clear()
-            found = self._projections[request] = project(self.snapshot.schema.scanned, request)
+            found = self._projections[request] = project(self.snapshot.schema.scanned, request, self._columns)
         return found
 
     def row_index(self) -> RowIndex:

@@ -7,10 +7,10 @@ name, as in pylance.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +28,8 @@ from lancecy.schema import Field, Schema
 __all__ = ["Output", "Projection", "expression_schema", "project"]
 
 Path = tuple[str, ...]
+
+_MOST_KEPT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,44 @@ def _names(arrow: pa.Schema, virtual: Sequence[str], with_deleted: bool = False)
     return pa.schema(fields, metadata=arrow.metadata)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Columns:
+    """What requests for the same columns share, whatever their filters.
+
+    Attributes
+    ----------
+    virtual : list of str
+        The virtual columns that no stored column hides.
+    names : pyarrow.Schema
+        What expressions see.
+    coded : frozenset of str
+        Texts that are returned as dictionaries.
+    outputs : tuple of Output
+    result : pyarrow.Schema
+    """
+
+    virtual: list[str]
+    names: pa.Schema
+    coded: frozenset[str]
+    outputs: tuple[Output, ...]
+    result: pa.Schema
+
+    @classmethod
+    def of(cls, schema: Schema, request: ScanRequest) -> _Columns:
+        virtual = _virtual_names(schema)
+        names = _names(schema.arrow, virtual, request.with_deleted)
+        coded = read_in_codes(schema, request.in_codes)
+        columns = [(name, None) for name in schema.names] if request.columns is None else request.columns
+        outputs = tuple(_output(schema, names, virtual, coded, name, expr) for name, expr in columns)
+        asked = {"_rowid": request.with_row_id, "_rowaddr": request.with_row_address}
+        listed = {out.field.name for out in outputs if out.virtual is not None}
+        outputs += tuple(
+            _virtual(name, name) for name, wanted in asked.items() if wanted and name not in listed
+        )
+        result = pa.schema([out.field for out in outputs], metadata=schema.arrow.metadata)
+        return cls(virtual, names, coded, outputs, result)
+
+
 def expression_schema(schema: Schema) -> pa.Schema:
     """The columns that an expression may name: those of the table, and virtual ones that none of these hides."""
     return _names(schema.arrow, _virtual_names(schema))
@@ -237,8 +277,15 @@ def _output_fields(
     return tuple(replace(f, in_codes=True) if f.name in coded - computed else f for f in fields)
 
 
-def project(schema: Schema, request: ScanRequest) -> Projection:
+def project(schema: Schema, request: ScanRequest, kept: dict[Hashable, Any] | None = None) -> Projection:
     """Work out the columns that a request reads and returns.
+
+    Parameters
+    ----------
+    schema : Schema
+    request : ScanRequest
+    kept : dict, optional
+        Remembers for the next request of this schema what does not depend on the filter.
 
     Raises
     ------
@@ -247,24 +294,23 @@ def project(schema: Schema, request: ScanRequest) -> Projection:
     ExpressionError
         The filter or a computed column does not fit the schema.
     """
-    arrow = schema.arrow
-    columns = [(name, None) for name in schema.names] if request.columns is None else request.columns
-    has_expressions = request.filter is not None or any(expr is not None for _, expr in columns)
-    virtual = _virtual_names(schema)
-    names = _names(arrow, virtual, request.with_deleted) if has_expressions else arrow
-    coded = read_in_codes(schema, request.in_codes)
-    outputs = tuple(_output(schema, names, virtual, coded, name, expr) for name, expr in columns)
-    asked = {"_rowid": request.with_row_id, "_rowaddr": request.with_row_address}
-    listed = {out.field.name for out in outputs if out.virtual is not None}
-    outputs += tuple(_virtual(name, name) for name, wanted in asked.items() if wanted and name not in listed)
+    kept = {} if kept is None else kept
+    flags = (request.with_row_id, request.with_row_address, request.with_deleted)
+    key = (request.columns, request.in_codes, flags)
+    columns: _Columns | None = kept.get(key)
+    if columns is None:
+        if len(kept) >= _MOST_KEPT:
+            kept.clear()
+        columns = kept[key] = _Columns.of(schema, request)
+    outputs, virtual = columns.outputs, columns.virtual
     paths = [path for out in outputs for path in out.paths]
-    bound = None if request.filter is None else bind(request.filter, names, boolean=True)
+    bound = None if request.filter is None else bind(request.filter, columns.names, boolean=True)
     where = _metadata_answers(bound, virtual) if request.use_stats else ()
     rest = [] if bound is None else [part for part in conjuncts(bound.expr) if part not in where]
     return Projection(
         outputs=outputs,
-        fields=_output_fields(schema, outputs, bound, virtual, coded),
-        schema=pa.schema([out.field for out in outputs], metadata=arrow.metadata),
+        fields=_output_fields(schema, outputs, bound, virtual, columns.coded),
+        schema=columns.result,
         where=where,
         virtual=tuple(name for name in virtual if (name,) in paths),
         whole=bound,

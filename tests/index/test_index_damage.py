@@ -85,7 +85,7 @@ def test_a_damaged_ngram_index_is_told_and_the_scan_answers(indexed: Path) -> No
     try:
         ds = lancecy.dataset(indexed, session=lancecy.Session(threads=1))
         with pytest.warns(RuntimeWarning, match="filters are answered without it"):
-            assert ds.count_rows("contains(w, 'word3')") == 22
+            assert ds.count_rows("contains(w, 'word3')") == 21
         with pytest.raises(FormatError, match="w_idx"):
             ds.to_table(filter="contains(w, 'word3')", use_scalar_index=True)
     finally:

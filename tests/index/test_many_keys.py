@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -11,6 +12,7 @@ import lancecy
 from lancecy.errors import ExpressionError
 from lancecy.expr import Expr, parse
 from lancecy.expr.nodes import Call, Column, Literal
+from lancecy.index.sorted_values import PageEdges
 
 NUMBERS = (-3, *range(40), 2**40)
 LISTED = ", ".join(map(str, NUMBERS))
@@ -47,6 +49,49 @@ def test_values_that_the_column_cannot_hold_match_nothing(tmp_path: Path) -> Non
     ds = lancecy.write_dataset({"a": pa.array([-3, 5, 100], pa.int8())}, tmp_path / "t", durability="none")
     assert ds.to_table(filter=f"a IN ({LISTED})")["a"].to_pylist() == [-3, 5]
     assert ds.count_rows(f"NOT a IN ({LISTED})") == 1
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint64(), pa.date32(), pa.timestamp("us")])
+@pytest.mark.parametrize("nulls", [0, 3, 8, 9])
+def test_pages_of_keys_are_those_that_may_have_them(kind: pa.DataType, nulls: int) -> None:
+    """Pages of four sorted values, of which the first are null; neighbours share values."""
+    numbers = [1, 3, 3, 3, 3, 3, 3, 3, 3, 9, 9, 12, 15, 100, 101, 110, 110, 110, 110, 110, 127]
+    stored = pa.array([None] * nulls + numbers, pa.int64() if kind.bit_width == 64 else pa.int32())
+    values = stored.cast(kind)
+    pages = [values.slice(start, 4) for start in range(0, len(values), 4)]
+    lows = pa.concat_arrays([page.slice(0, 1) for page in pages])
+    highs = pa.concat_arrays([page.slice(len(page) - 1, 1) for page in pages])
+    edges = PageEdges.of(lows, highs)
+    assert edges is not None
+    dtype = edges.lows.dtype
+    for keys in ([3], [2], [127], [0], [128 - 1], [9, 12, 100], [1, 110], [2, 4, 5], [*range(127)], []):
+        wanted = pa.array(keys, stored.type).cast(kind)
+        expected = {n for n, page in enumerate(pages) for key in wanted if key in page.drop_null()}
+        found = edges.pages_of(np.array(keys, dtype)).tolist()
+        assert found == sorted(set(found))
+        assert expected <= set(found)
+        assert len(found) <= len(expected) + 2 * len(keys)
+
+
+def test_pages_in_no_order_have_no_edges() -> None:
+    def edges(lows: list[int | None], highs: list[int | None], kind: pa.DataType) -> PageEdges | None:
+        return PageEdges.of(pa.array(lows, kind), pa.array(highs, kind))
+
+    kind = pa.int32()
+    assert edges([None, 5], [4, 6], kind) is not None
+    for lows, highs in (
+        ([1, 0], [4, 6]),
+        ([5, 6], [4, 7]),
+        ([1, 3], [4, 6]),
+        ([1, 5], [4, None]),
+        ([1, None], [4, 6]),
+    ):
+        assert edges(lows, highs, kind) is None
+    assert edges([1], [2], pa.float64()) is None
+    assert PageEdges.of(pa.array(["a"]), pa.array(["b"])) is None
+    nothing = edges([], [], kind)
+    assert nothing is not None
+    assert nothing.pages_of(np.array([5], np.int32)).size == 0
 
 
 @pytest.mark.interop
