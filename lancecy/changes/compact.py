@@ -29,6 +29,7 @@ from lancecy.changes.compaction_options import (
 )
 from lancecy.changes.compaction_plan import planned_groups
 from lancecy.changes.index import IndexOptimizer, Indices
+from lancecy.changes.index_moves import moved_ngrams
 from lancecy.changes.index_upkeep import after_move, rebuild
 from lancecy.changes.options import CommitRequest, cleanup_config
 from lancecy.errors import CommitUnknownError, LanceError, NotFoundError
@@ -736,15 +737,15 @@ def _remake_indices(dataset: Change, results: Iterable[RewriteResult], options: 
     ids = {file.path: part.id for part in snapshot.fragments for file in part.files}
     moved = [
         (
-            frozenset(part.id for part in result.original_fragments),
-            frozenset(
-                ids[file.path] for part in result.new_fragments for file in part.files if file.path in ids
-            ),
+            result.original_fragments,
+            [ids[part.files[0].path] for part in result.new_fragments if part.files[0].path in ids],
         )
         for result in results
     ]
+    groups = [(frozenset(part.id for part in old), frozenset(new)) for old, new in moved]
     try:
-        rebuild(dataset, after_move(snapshot, moved), options)
+        ngrams = moved_ngrams(dataset.context, moved, options.durable)
+        rebuild(dataset, after_move(snapshot, groups), options, moved=ngrams)
     except LanceError as error:
         warnings.warn(
             f"indices do not cover the compacted rows until ds.optimize.optimize_indices() is called: {error}",

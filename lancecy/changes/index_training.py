@@ -32,7 +32,7 @@ from lancecy.table.snapshot import Snapshot
 from lancecy.table.wire.indices import IndexDescription, encode_index
 from lancecy.write.index_files import IndexFiles
 
-__all__ = ["READ_AHEAD", "IndexPlan", "TrainedIndex", "finished", "merged", "trained"]
+__all__ = ["READ_AHEAD", "IndexPlan", "TrainedIndex", "finished", "merged", "new_index_files", "trained"]
 
 UInt64: TypeAlias = NDArray[np.uint64]
 
@@ -170,7 +170,7 @@ def finished(
     LanceError
         Files cannot be written; none is left behind.
     """
-    files = _new_files(context, uuid.uuid4(), durable)
+    files = new_index_files(context, uuid.uuid4(), durable)
     try:
         builder.write(files)
     except BaseException:
@@ -247,7 +247,7 @@ def _written(
     fill: Callable[[IndexBuilder], None],
 ) -> IndexFiles:
     """The files of an index whose builder got its values."""
-    files = _new_files(context, identity, durable)
+    files = new_index_files(context, identity, durable)
     try:
         with plan.type.builder(plan.field.scanned.arrow_type) as builder:
             fill(builder)
@@ -258,7 +258,17 @@ def _written(
     return files
 
 
-def _new_files(context: ScanContext, identity: uuid.UUID, durable: bool) -> IndexFiles:
+def new_index_files(context: ScanContext, identity: uuid.UUID, durable: bool) -> IndexFiles:
+    """The files of a new index of the version of a table, none of which is written yet.
+
+    Parameters
+    ----------
+    context : ScanContext
+    identity : uuid.UUID
+        Of the index.
+    durable : bool
+        Whether the files are synced to disk.
+    """
     snapshot = context.snapshot
     store = with_durability(snapshot.location.open(snapshot.session), durable)
     version = min(max(data_version(snapshot), _OLDEST_FILES), _NEWEST_FILES)

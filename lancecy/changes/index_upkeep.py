@@ -120,6 +120,7 @@ def rebuild(
     planned: Sequence[SegmentPlan],
     options: CommitRequest,
     progress: Progress | None = None,
+    moved: Sequence[tuple[TrainedIndex, IndexEntry]] = (),
 ) -> None:
     """Make segments, and commit them together in place of others.
 
@@ -130,15 +131,17 @@ def rebuild(
     planned : sequence of SegmentPlan
     options : CommitRequest
     progress : function of a Step, optional
+    moved : sequence of (TrainedIndex, IndexEntry)
+        Segments that are made already, each with the entry that it replaces.
 
     Raises
     ------
     LanceError
         Rows cannot be read, files not written, or the commit lost to another writer; the files are removed.
     """
-    if not planned:
+    if not planned and not moved:
         return
-    made: list[TrainedIndex] = []
+    made = [index for index, _ in moved]
     try:
         for each in planned:
             segment = trained(
@@ -149,7 +152,8 @@ def rebuild(
         for index in made:
             index.files.remove()
         raise
-    commit_indices(dataset, made, [entry for each in planned for entry in each.replaced], options)
+    replaced = [*(entry for each in planned for entry in each.replaced), *(entry for _, entry in moved)]
+    commit_indices(dataset, made, replaced, options)
 
 
 def commit_indices(

@@ -31,14 +31,15 @@ from lancecy.index.found import FoundRows
 from lancecy.index.row_sets import decode_row_map
 from lancecy.index.segment import Segment
 
-__all__ = ["NGram", "needed_runs"]
+__all__ = ["NGRAM_COLUMNS", "NGRAM_FILE", "NGram", "needed_runs"]
 
 Int64: TypeAlias = NDArray[np.int64]
 UInt32: TypeAlias = NDArray[np.uint32]
 UInt64: TypeAlias = NDArray[np.uint64]
 Runs: TypeAlias = frozenset[int]
 
-_FILE = "ngram_postings.lance"
+NGRAM_FILE = "ngram_postings.lance"
+NGRAM_COLUMNS = ("tokens", "posting_list")
 _LENGTH = 3
 _BASE = 37
 _RUNS = re.compile("(?=([0-9A-Za-z]{3}))")
@@ -77,7 +78,7 @@ class NGram:
         """
         if family(segment.data_type) != "text":
             raise UnsupportedError(f"an NGRAM index on {segment.data_type}", feature="NGRAM of such columns")
-        sets = KeyedSets.open(segment, pa.uint32(), _FILE, ("tokens", "posting_list"))
+        sets = KeyedSets.open(segment, pa.uint32(), NGRAM_FILE, NGRAM_COLUMNS)
         # Rows of nulls may have no run.
         known = np.flatnonzero(sets.keys.is_valid().to_numpy(zero_copy_only=False))
         runs = sets.keys.drop_null().to_numpy()

@@ -73,6 +73,44 @@ def test_answers_are_those_of_plain_scans(tmp_path: Path, stable: bool) -> None:
     assert names(ds, "s LIKE '%ab%'") == names(ds, "NOT contains(s, 'abc')") == set()
 
 
+def test_compacted_rows_stay_in_the_index_by_their_new_addresses(tmp_path: Path) -> None:
+    chance = random.Random(3)
+    rows = pa.table({"s": texts(chance, 900), "n": range(900)})
+    made = lance.write_dataset(rows, tmp_path / "t", max_rows_per_file=150)
+    made.create_scalar_index("s", "NGRAM")
+    made.delete("n % 7 = 3 OR n BETWEEN 320 AND 440")
+    lance.write_dataset(
+        pa.table({"s": texts(chance, 40), "n": range(900, 940)}), tmp_path / "t", mode="append"
+    )
+    ds = lancecy.dataset(tmp_path / "t")
+    ds.optimize.compact_files(target_rows_per_fragment=180)
+    (index,) = ds.describe_indices()
+    assert len(ds.get_fragments()) > 2
+    assert index.num_rows_indexed == ds.count_rows("n < 900")
+    theirs, rows_found = lance.dataset(str(tmp_path / "t")), 0
+    assert theirs.stats.index_stats("s_idx")["num_indexed_rows"] == index.num_rows_indexed
+    for _ in range(40):
+        text = f"contains(s, '{''.join(chance.choice(ALPHABET[:9]) for _ in range(3))}')"
+        plain = ds.to_table(filter=text, use_scalar_index=False)
+        assert ds.to_table(filter=text, use_scalar_index=True).equals(plain), text
+        assert theirs.to_table(filter=text)["n"].to_pylist() == plain["n"].to_pylist(), text
+        rows_found += plain.num_rows
+    assert rows_found
+    assert names(ds, "contains(s, 'abc')") == {"s_idx (NGRAM)"}
+
+
+def test_a_damaged_index_is_left_as_it_is_by_a_compaction(tmp_path: Path) -> None:
+    rows = pa.table({"s": ["abcd", "xabc"] * 20})
+    lance.write_dataset(rows, tmp_path / "t", max_rows_per_file=10).create_scalar_index("s", "NGRAM")
+    (file,) = (tmp_path / "t").rglob("ngram_postings.lance")
+    file.write_bytes(file.read_bytes()[:-30] + bytes(30))
+    ds = lancecy.dataset(tmp_path / "t")
+    with pytest.warns(RuntimeWarning, match="do not cover the compacted rows"):
+        ds.optimize.compact_files()
+    assert len(list((tmp_path / "t" / "_indices").iterdir())) == 1
+    assert ds.count_rows("contains(s, 'abc')") == 40
+
+
 def test_few_rows_are_left_for_a_rare_text(tmp_path: Path) -> None:
     rows = {"s": [f"number {n} of many" for n in range(5000)]}
     lance.write_dataset(pa.table(rows), tmp_path / "t").create_scalar_index("s", "NGRAM")
