@@ -9,6 +9,7 @@ Source: sheet of indices, section B7.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -46,7 +47,7 @@ class BloomFilterBuilder(IndexBuilder):
 
     def __init__(self, kind: pa.DataType) -> None:
         self._zones = ZoneCutter()
-        self._filters: list[bytes] = []
+        self._filters: list[UInt8] = []
         self._facts: list[tuple[int, int, int, bool]] = []
 
     def add(self, values: pa.Array, ids: UInt64) -> None:
@@ -59,7 +60,10 @@ class BloomFilterBuilder(IndexBuilder):
         self._zones.add_nulls(nulls_of(file))
         *facts, filters = file.read([*_NUMBERS, "has_null", "bloom_filter_data"])
         self._facts += zip(*(column.to_pylist() for column in facts), strict=True)
-        self._filters += filters.to_pylist()
+        data = filters.cast(pa.large_binary())
+        offsets = np.frombuffer(data.buffers()[1], np.int64, len(data) + 1, 8 * data.offset)
+        held = np.frombuffer(data.buffers()[2] or b"", np.uint8)
+        self._filters += [held[start:stop] for start, stop in pairwise(offsets.tolist())]
 
     def write(self, output: IndexOutput) -> None:
         """See ``IndexBuilder.write``."""
@@ -76,8 +80,7 @@ class BloomFilterBuilder(IndexBuilder):
             some = slice(start, start + _WRITTEN_ZONES)
             facts = zip(*self._facts[some], strict=True)
             columns = [pa.array(fact, kind) for fact, kind in zip(facts, schema.types, strict=False)]
-            filters = pa.array(self._filters[some], pa.binary())
-            file.write(pa.record_batch([*columns, filters], schema=schema))
+            file.write(pa.record_batch([*columns, _joined(self._filters[some])], schema=schema))
         file.add_schema_metadata("bloomfilter_item", str(ZONE_ROWS))
         file.add_schema_metadata("bloomfilter_probability", _PROBABILITY)
         file.add_schema_metadata(NULLS, str(file.add_global_buffer(self._zones.nulls)))
@@ -88,9 +91,16 @@ class BloomFilterBuilder(IndexBuilder):
 
     def _describe(self, zones: Iterable[Zone]) -> None:
         for zone in zones:
-            self._filters.append(_filter_of(zone.values.drop_null()).tobytes())
+            self._filters.append(_filter_of(zone.values.drop_null()))
             has_null = zone.values.null_count > 0
             self._facts.append((zone.fragment, zone.start, zone.length, has_null))
+
+
+def _joined(filters: list[UInt8]) -> pa.Array:
+    offsets = np.zeros(len(filters) + 1, np.int32)
+    np.cumsum([each.size for each in filters], out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.concatenate(filters))]
+    return pa.Array.from_buffers(pa.binary(), len(filters), buffers)
 
 
 def _filter_of(values: pa.Array) -> UInt8:

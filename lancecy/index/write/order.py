@@ -116,22 +116,24 @@ def _argsort(keys: NDArray[Any]) -> Int64:
     bits = (keys.size - 1).bit_length()
     # Differences wrap around as unsigned integers, so that the extent of signed ones fits.
     words = keys.astype(np.int64).view(np.uint64) if keys.dtype.kind == "i" else keys.astype(np.uint64)
-    words = words - np.uint64(low & 0xFFFF_FFFF_FFFF_FFFF)
+    words -= np.uint64(low & 0xFFFF_FFFF_FFFF_FFFF)
     extent, room = (high - low).bit_length(), _WORD_BITS - bits
-    order = _sorted_positions(words, min(extent, room), bits)
-    if extent > room:
-        above = words[order]
-        above >>= np.uint64(room)
-        order = order[_sorted_positions(above, extent - room, bits)]
-    return order
+    if extent <= room:
+        return _sorted_positions(words, extent, bits)
+    above = words >> np.uint64(room)
+    order = _sorted_positions(words, room, bits)
+    return order[_sorted_positions(above[order], extent - room, bits)]
 
 
 def _sorted_positions(words: NDArray[np.uint64], extent: int, bits: int) -> Int64:
-    """The order of words by their lowest ``extent`` bits; a position has ``bits``, and both fit into 64."""
-    packed = words << np.uint64(bits)
-    packed |= np.arange(words.size, dtype=np.uint64)
-    found = np.empty_like(packed)
-    kernels.sort_words(packed, found, np.empty_like(packed), bits, bits + extent)
+    """The order of words by their lowest ``extent`` bits; a position has ``bits``, and both fit into 64.
+
+    The words are overwritten.
+    """
+    words <<= np.uint64(bits)
+    words |= np.arange(words.size, dtype=np.uint64)
+    found = np.empty_like(words)
+    kernels.sort_words(words, found, np.empty_like(words), bits, bits + extent)
     found &= np.uint64((1 << bits) - 1)
     return found.view(np.int64)
 
