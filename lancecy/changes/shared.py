@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from lancecy.changes.commit import commit_from
+from lancecy.changes.markers import WriteMarker
 from lancecy.changes.options import CommitRequest, WriteRequest, with_durability
 from lancecy.changes.planning import Plan, planned
 from lancecy.changes.zone_maps import PartZones, WrittenZones, plans_of
@@ -34,7 +35,7 @@ from lancecy.table.commit.options import Committed, Origin
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import Fragment
 from lancecy.table.operations import ReserveFragments, new_transaction
-from lancecy.table.paths import TEMPORARY, TRANSACTIONS, VERSIONS, WRITE_MARKER
+from lancecy.table.paths import TEMPORARY, TRANSACTIONS, VERSIONS
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.fragments import NewFiles
 from lancecy.write.metadata import FragmentMetadata
@@ -191,7 +192,7 @@ class SharedWrite:
         """
         store = self.location.open(self.session)
         if self.is_awaited:
-            store.put(self._marker, str(0 if self.origin is None else self.origin.version).encode())
+            WriteMarker(self.tag).put(store, 0 if self.origin is None else self.origin.version)
         try:
             yield
         except BaseException as error:
@@ -219,27 +220,13 @@ class SharedWrite:
         """Remove the marker after a commit that was not made by :meth:`commit`, or in place of it."""
         self._unmark(self.location.open(self.session))
 
-    @property
-    def _marker(self) -> str:
-        # Readers ignore such names, and a cleanup removes them.
-        return f"{WRITE_MARKER}{self.tag}"
-
     def _unmark(self, store: Store) -> None:
         if self.is_awaited:
-            with suppress(LanceError):
-                store.delete([self._marker])
+            WriteMarker(self.tag).remove(store)
 
     def is_given_up(self) -> bool:
         """Whether the process that waits for the parts does so no more."""
-        if not self.is_awaited:
-            return False
-        try:
-            self.location.open(self.session).head(self._marker)
-        except DatasetNotFoundError:
-            return True
-        except LanceError:
-            return False
-        return False
+        return self.is_awaited and WriteMarker(self.tag).is_gone(self.location.open(self.session))
 
     def commit(self, fragments: Iterable[Fragment], *, clear: bool = True) -> Committed:
         """Commit the fragments to the table; repeated calls commit once.

@@ -18,8 +18,9 @@ from lancecy.changes.base import Change
 from lancecy.changes.index_segments import replaced_entries
 from lancecy.changes.index_training import IndexPlan, merged, trained
 from lancecy.changes.index_upkeep import commit_indices
+from lancecy.changes.markers import WriteMarker
 from lancecy.changes.options import CommitRequest, Durability, is_durable
-from lancecy.errors import CommitError, DatasetNotFoundError, FormatError, LanceError
+from lancecy.errors import CommitError, FormatError, LanceError
 from lancecy.keyword_options import whole_number
 from lancecy.scanning.context import ScanContext, context_for
 from lancecy.scanning.request import ScanRequest
@@ -29,7 +30,7 @@ from lancecy.store.base import Store
 from lancecy.store.local import LocalStore
 from lancecy.table.manifest import IndexEntry
 from lancecy.table.operations.index_section import covered
-from lancecy.table.paths import INDICES, WRITE_MARKER
+from lancecy.table.paths import INDICES
 from lancecy.table.wire.indices import decode_index
 
 __all__ = ["INDEX_DEFAULTS", "IndexEngine", "SharedIndex", "SharedIndexOptions", "create_shared_index"]
@@ -106,7 +107,7 @@ class SharedIndex:
         identity = uuid.UUID(bytes=bytes.fromhex(self.tag) + uuid.uuid4().bytes[_TAG_BYTES:])
         made = trained(context, plan, self.parts[number], durable=self.durable, identity=identity)
         # Looked for after the files are there: those that the other side missed are removed here.
-        if self._is_given_up(context):
+        if WriteMarker(self.tag).is_gone(_store(context)):
             made.files.remove()
             raise CommitError(
                 f"the index of {self.spec.uri} was given up while part {number} was made, or this worker does not see "
@@ -124,8 +125,7 @@ class SharedIndex:
             Of the version that was planned.
         """
         store = _store(context)
-        # No cleanup removes versions that a marker names.
-        store.put(self._marker, str(context.snapshot.version).encode())
+        WriteMarker(self.tag).put(store, context.snapshot.version)
         try:
             yield
         except BaseException as error:
@@ -136,27 +136,13 @@ class SharedIndex:
             )
             raise
         finally:
-            with suppress(LanceError):
-                store.delete([self._marker])
+            WriteMarker(self.tag).remove(store)
             with suppress(LanceError):
                 self._clear(store)
 
     @property
-    def _marker(self) -> str:
-        return f"{WRITE_MARKER}{self.tag}"
-
-    @property
     def _prefix(self) -> str:
         return str(uuid.UUID(bytes=bytes.fromhex(self.tag) + bytes(_TAG_BYTES)))[:_TAG_LETTERS]
-
-    def _is_given_up(self, context: ScanContext) -> bool:
-        try:
-            _store(context).head(self._marker)
-        except DatasetNotFoundError:
-            return True
-        except LanceError:
-            return False
-        return False
 
     def _clear(self, store: Store) -> None:
         """Remove the files of all parts."""
