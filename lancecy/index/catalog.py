@@ -182,7 +182,9 @@ class Catalog:
             for segment in (self._segments or {}).get(condition.path, ()):
                 found = self._told(segment, condition, is_strict, lambda found: found)
                 if found is not None:
-                    gone |= found.empty(segment.places.covered, self._row_counts)
+                    places = segment.places
+                    told = places.covered - places.updated if found.are_left_out else places.covered
+                    gone |= found.empty(told, self._row_counts)
                     if found.is_exact and segment.places.covered >= self._known:
                         break
             return gone
@@ -250,14 +252,18 @@ class Catalog:
     def _rows(
         self, segment: Segment, condition: Condition, fragment: int, num_rows: int, is_strict: bool
     ) -> RowAnswer | None:
-        def rows_of(found: FoundRows) -> RowAnswer:
+        def rows_of(found: FoundRows) -> RowAnswer | None:
+            is_updated = fragment in segment.places.updated
+            if is_updated and found.are_left_out:
+                return None  # a row may be left out for a value that it had before
             rows = found.rows(fragment, num_rows)
-            return RowAnswer(rows, found.is_exact, (f"{segment.name} ({segment.kind or 'old'})",))
+            names = (f"{segment.name} ({segment.kind or 'old'})",)
+            return RowAnswer(rows, found.is_exact and not is_updated, names)
 
         return self._told(segment, condition, is_strict, rows_of)
 
     def _told(
-        self, segment: Segment, condition: Condition, is_strict: bool, tell: Callable[[FoundRows], T]
+        self, segment: Segment, condition: Condition, is_strict: bool, tell: Callable[[FoundRows], T | None]
     ) -> T | None:
         """What a segment found, as a function tells it; None if it knows nothing, or is damaged."""
         with self._lock:

@@ -113,11 +113,25 @@ class RowPlaces:
         True: the ids are stable row ids. False: they are row addresses.
     covered : frozenset of int
         Fragments that the segment speaks for.
+    updated : frozenset of int
+        Those of them with rows that an update moved there, which a segment may name by stable id for the values that
+        they had before: releases of pylance before 14 leave these when they merge segments.
     """
 
     snapshot: Snapshot
     has_stable_ids: bool
     covered: frozenset[int]
+    updated: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, has_stable_ids: bool, covered: frozenset[int]) -> RowPlaces:
+        """Those of a segment of a snapshot; arguments as the attributes."""
+        updated = frozenset(
+            fragment.id
+            for fragment in (snapshot.fragments if has_stable_ids else ())
+            if fragment.last_updated_versions != fragment.created_at_versions
+        )
+        return cls(snapshot, has_stable_ids, covered, updated & covered)
 
     def of_ids(self, ids: UInt64) -> dict[int, Int64]:
         """Offsets by fragment of some ids, without those of rows that are elsewhere now.

@@ -161,7 +161,7 @@ def segment_of(snapshot: Snapshot, entry: IndexEntry, data_type: pa.DataType) ->
     stable = snapshot.manifest.has_stable_row_ids
     if stable and kind is not None and kind.addresses_from is not None:
         stable = told.version < kind.addresses_from
-    places = RowPlaces(snapshot, stable, covered)
+    places = RowPlaces.of(snapshot, stable, covered)
     sizes = {name.rpartition("/")[2]: size for name, size in told.files}
     return Segment(snapshot, entry, "" if kind is None else kind.name, data_type, places, sizes)
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import lancecy
+from lancecy.changes import index_training
 from lancecy.errors import LanceError, UnsupportedError
 from lancecy.index.segments import open_segment, segment_of
 from lancecy.store.base import StoreTraits
@@ -286,3 +290,37 @@ def test_indices_of_zones_know_the_nulls_exactly(tmp_path: Path, kind: str, stab
         sources = [source for line in found.fragments for source in line.sources]
         assert {source.kind for source in sources if source.name == "indices"} == {"exact"}, text
         assert ds.to_table(filter=text).equals(ds.to_table(filter=text, use_scalar_index=False))
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "filters"),
+    [
+        ("g", "BITMAP", ("g = 'a'", "NOT g = 'a'", "g = 'z'", "NOT g = 'z'", "g IN ('b', 'z')", "g IS NULL")),
+        ("tags", "LABEL_LIST", ("array_has(tags, 'a')", "NOT array_has(tags, 'a')", "array_has(tags, 'z')")),
+    ],
+)
+def test_values_that_rows_had_before_an_update_name_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str, kind: str, filters: tuple[str, ...]
+) -> None:
+    """Releases of pylance from 0.39 to 4.0 leave them in segments that they merge, by stable row ids."""
+    data = pa.table(
+        {"g": ["a", "b", "a", None] * 10, "tags": [["a"], ["b"], ["a", "b"], None] * 10, "n": range(40)}
+    )
+    ds = lancecy.write_dataset(data, tmp_path / "t", enable_stable_row_ids=True, durability="none")
+    ds.update({"g": "'z'", "tags": "['z']"}, where="n % 4 = 0")
+    original = index_training._values
+
+    def with_old_ones(*args: Any) -> Iterator[tuple[pa.Array, Any]]:
+        yield from original(*args)
+        yield (
+            data[column].combine_chunks().take(pa.array(range(0, 40, 4))),
+            np.arange(0, 40, 4, dtype=np.uint64),
+        )
+
+    monkeypatch.setattr(index_training, "_values", with_old_ones)
+    ds.create_scalar_index(column, kind, durability="none")
+    for text in filters:
+        plain = ds.to_table(filter=text, use_scalar_index=False)
+        assert ds.to_table(filter=text, use_scalar_index=True).equals(plain), text
+        assert ds.count_rows(text) == plain.num_rows, text
+        assert f"{column}_idx" in str(ds.scanner(filter=text).explain()), text
