@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests start hundreds of processes that import this package; bytecode files save compiling it each time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo test check format protos bench screenshots compare chart compare-spark compare-types compare-write compare-sizes compare-changes compare-refs compare-indices compare-namespaces compare-remote compare-buckets docs asan fuzz model writers names old-releases old-namespaces hunt-nested hunt-filters hunt-indices hunt-dask hunt-spark wheel clean distclean
+.PHONY: help setup demo test check format protos bench screenshots compare chart compare-spark compare-types compare-write compare-sizes compare-changes compare-refs compare-indices compare-namespaces compare-remote compare-buckets docs asan fuzz model writers names old-releases old-namespaces old-indices hunt-nested hunt-filters hunt-indices hunt-dask hunt-spark wheel clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -45,7 +45,7 @@ help:
 	@echo "              exchanged with pylance, filters against exact arithmetic, indices against plain scans, Dask and Spark"
 	@echo "              queries against pandas and Spark"
 	@echo "make old-releases  tests that pylance 0.20.0, 0.39.0 and 4.0.2 read what lancecy writes"
-	@echo "make old-namespaces  tests that namespaces of pylance 1.0.0, 2.0.0 and 4.0.2 share catalogs with lancecy's"
+	@echo "make old-namespaces old-indices  tests that namespaces of pylance 1.0.0, 2.0.0 and 4.0.2 share catalogs with lancecy's"
 	@echo "make bench    runs the asv benchmarks of every layer"
 	@echo "make asan     runs the tests of kernels, files and hostile bytes under gcc's sanitizers"
 	@echo "make fuzz     fuzzes every decoder and parser with libFuzzer and the address sanitizer"
@@ -144,6 +144,9 @@ old-releases: $(BUILT)
 
 old-namespaces: $(BUILT)
 	$(PY) -m tests.interop.old_namespaces build/old-releases $(ARGS)
+
+old-indices: $(BUILT)
+	$(PY) -m tests.interop.old_indices build/old-releases $(ARGS)
 
 # ---- measuring --------------------------------------------------------------------------------------
 

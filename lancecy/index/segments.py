@@ -78,7 +78,7 @@ class _Kind:
     for_lists : bool
         Whether it indexes the elements of lists.
     addresses_from : int or None
-        Lowest version that names rows by address in a table with stable row ids.
+        Lowest version that names rows by address in a table with stable row ids; None: none does.
     """
 
     name: str
@@ -94,8 +94,8 @@ _KINDS = {
     "BTreeIndexDetails": _Kind("BTREE", 1, BTree.open, addresses_from=1),
     "LabelListIndexDetails": _Kind("LABEL_LIST", 1, LabelList.open, for_lists=True),
     "NGramIndexDetails": _Kind("NGRAM", 0, NGram.open),
-    "ZoneMapIndexDetails": _Kind("ZONEMAP", 0, ZoneMap.open),
-    "BloomFilterIndexDetails": _Kind("BLOOMFILTER", 0, BloomFilter.open),
+    "ZoneMapIndexDetails": _Kind("ZONEMAP", 0, ZoneMap.open, addresses_from=0),
+    "BloomFilterIndexDetails": _Kind("BLOOMFILTER", 0, BloomFilter.open, addresses_from=0),
 }
 # Known types that answer no filter here.
 _NO_FILTER = frozenset(

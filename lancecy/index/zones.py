@@ -13,7 +13,7 @@ Source: sheet of indices, sections B6 and B7.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -109,9 +109,7 @@ class Zones:
         nulls = self.file.buffer(NULLS)
         if nulls is None:
             return None
-        # Zones are places of rows, and so are these.
-        places = replace(segment.places, has_stable_ids=False)
-        found = places.of_sets([nulls], self.file.limits)
+        found = segment.places.of_sets([nulls], self.file.limits)
         return FoundRows(found, is_exact=True, are_left_out=is_negated)
 
     def ruled_out(self, zones: Bool) -> FoundRows:
