@@ -9,6 +9,7 @@ Source: sheet of indices, section B7.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -111,6 +112,14 @@ def _filter_of(values: pa.Array) -> UInt8:
     return found
 
 
+@lru_cache(maxsize=8)
+def _offsets(count: int, width: int) -> NDArray[np.int64]:
+    """Those of values of one width. Nearly all zones have as many values."""
+    found = np.arange(0, (count + 1) * width, width, dtype=np.int64)
+    found.flags.writeable = False
+    return found
+
+
 def _bytes_of(values: pa.Array) -> tuple[NDArray[np.int64], UInt8]:
     """Offsets and bytes of values without nulls."""
     kind, count = values.type, len(values)
@@ -119,8 +128,7 @@ def _bytes_of(values: pa.Array) -> tuple[NDArray[np.int64], UInt8]:
         return np.zeros(1, np.int64), np.empty(0, np.uint8)
     if pa.types.is_primitive(kind):
         width = kind.bit_width // 8
-        offsets = np.arange(first, first + count + 1, dtype=np.int64) * width
-        return offsets, np.frombuffer(buffers[1], np.uint8)
+        return _offsets(count, width), np.frombuffer(buffers[1], np.uint8, count * width, first * width)
     is_large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
     stored = np.frombuffer(buffers[1], np.int64 if is_large else np.int32)
     return stored[first : first + count + 1].astype(np.int64), np.frombuffer(buffers[2] or b"", np.uint8)
