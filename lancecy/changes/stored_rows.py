@@ -182,7 +182,7 @@ def _in_stored_form(projection: Projection) -> Projection:
         for out in projection.outputs
     )
     schema = pa.schema([out.field for out in outputs], metadata=projection.schema.metadata)
-    return replace(projection, fields=fields, outputs=outputs, schema=schema, _narrower={})
+    return replace(projection, fields=fields, outputs=outputs, schema=schema, _narrower={}, _exact={})
 
 
 def _with_bytes(

@@ -107,8 +107,12 @@ def candidates(
         left = projection.less(proved) if projection.where else projection
         return CandidateUnit(files, files.live(unit.start, unit.stop), left)
     rows = RowSelection.range(files.num_rows, unit.start, unit.stop)
-    for answer in answers(sources, question(context, files, projection), rows):
-        rows, proved = answer.rows, answer.proved
+    exact = projection.exact_rows(unit.fragment, context.sources)
+    if exact is not None and exact.num_rows == files.num_rows:
+        rows, proved = rows.intersect(exact), frozenset(projection.conditions)
+    else:
+        for answer in answers(sources, question(context, files, projection), rows):
+            rows, proved = answer.rows, answer.proved
     # Single rows, as from row ids, are read by their numbers.
     single = bool(proved) and rows.starts is not None and rows.starts.size * 4 > len(rows)
     rows = files.living(rows)

@@ -376,9 +376,11 @@ def _narrowed(
         About how many of its rows are read.
     """
     num_rows = unit.stop
-    left = RowSelection.all(num_rows)
+    left, proved = RowSelection.all(num_rows), frozenset[Expr]()
     for answer in planning_answers(context, fragment, left, projection, sources):
-        left = answer.rows
+        left, proved = answer.rows, answer.proved
+    if proved and proved.issuperset(projection.conditions):
+        projection.keep_exact(fragment.id, context.sources, left)
     start, stop = left.ends
     if stop == start:
         return replace(unit, start=0, stop=0, rows=0), 0
@@ -435,12 +437,16 @@ def counted_early(
     for unit in units:
         fragment = context.metadata(unit.fragment)
         rows = RowSelection.range(context.physical_rows(fragment), unit.start, unit.stop)
-        proved = frozenset[Expr]()
-        for answer in planning_answers(context, fragment, rows, projection, sources):
-            rows, proved = answer.rows, answer.proved
-        if not proved.issuperset(projection.conditions):
-            others.append(unit)
-            continue
+        exact = projection.exact_rows(fragment.id, context.sources)
+        if exact is not None:
+            rows = rows.intersect(exact)
+        else:
+            proved = frozenset[Expr]()
+            for answer in planning_answers(context, fragment, rows, projection, sources):
+                rows, proved = answer.rows, answer.proved
+            if not proved.issuperset(projection.conditions):
+                others.append(unit)
+                continue
         deleted = context.snapshot.deletions(fragment, rows.num_rows)
         total += len(rows if deleted is None else rows.minus(deleted.offsets))
     return total, others

@@ -20,6 +20,7 @@ from lancecy.encodings.arrow.columns import ArrowArray, bare_type, storage_of
 from lancecy.expr import Bound, Expr, bind, conjuncts
 from lancecy.expr.nodes import Call
 from lancecy.expr.nodes import Column as ColumnExpr
+from lancecy.rows import RowSelection
 from lancecy.scanning.column_forms import compared_texts, read_as_stored, read_in_codes, stored_paths
 from lancecy.scanning.request import NULL_IF_DELETED, ROW_OFFSET, VIRTUAL_COLUMNS, ScanRequest
 from lancecy.scanning.virtual import is_selectable
@@ -30,6 +31,7 @@ __all__ = ["Output", "Projection", "expression_schema", "project"]
 Path = tuple[str, ...]
 
 _MOST_KEPT = 64
+_FEW_ROWS, _FEW_FRAGMENTS = 1024, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ class Projection:
     filter_virtual: tuple[str, ...] = ()
     index_use: bool | None = None
     _narrower: dict[frozenset[Expr], Projection] = field(default_factory=dict, compare=False, repr=False)
+    _exact: dict[int, tuple[object, RowSelection]] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def conditions(self) -> tuple[Expr, ...]:
@@ -121,6 +124,31 @@ class Projection:
         names = {f.name for f in self.fields}
         alone = (f for f in self.filter_fields if f.name not in names)
         return {} if self.filter is None else compared_texts(self.filter, alone)
+
+    def exact_rows(self, fragment: int, sources: object) -> RowSelection | None:
+        """The rows of a fragment that pass the filter, if planning found them and kept them.
+
+        Parameters
+        ----------
+        fragment : int
+        sources : tuple of CandidateSource
+            Those of the scan.
+        """
+        known = self._exact.get(fragment)
+        return known[1] if known is not None and known[0] is sources else None
+
+    def keep_exact(self, fragment: int, sources: object, rows: RowSelection) -> None:
+        """Keep the rows of a fragment that pass the filter, deleted ones among them, for the scan; only if they are few.
+
+        Parameters
+        ----------
+        fragment : int
+        sources : tuple of CandidateSource
+            Those that named the rows, and others that were not asked.
+        rows : RowSelection
+        """
+        if len(rows) <= _FEW_ROWS and len(self._exact) < _FEW_FRAGMENTS:
+            self._exact[fragment] = sources, rows
 
     def less(self, proved: frozenset[Expr]) -> Projection:
         """The same projection, with ``filter`` reduced to the conditions that are not proved.
@@ -135,7 +163,8 @@ class Projection:
         found = self._narrower.get(proved)
         if found is None:
             rest = [part for part in self.conditions if part not in proved]
-            found = replace(self, where=(), **_tested(self.stored, self.whole, rest), _narrower={})
+            tested = _tested(self.stored, self.whole, rest)
+            found = replace(self, where=(), **tested, _narrower={}, _exact={})
             self._narrower[proved] = found
         return found
 
