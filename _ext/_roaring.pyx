@@ -16,6 +16,7 @@ Containers follow each other, so their stated positions are not read.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from cursor cimport (
+    FAULT_CHUNK_PARTS,
     FAULT_CHUNK_TRUNCATED,
     FAULT_NONE,
     FAULT_OUT_SIZE,
@@ -257,15 +258,11 @@ def read_bitmap(const uint8_t[::1] memory not None, int64_t[::1] out not None):
     out : (num_numbers,) int64
         As many as :func:`measure_bitmap` finds; ascending afterwards, each in 0 .. 2**32 - 1.
 
-    Returns
-    -------
-    int
-        -1; or the number of the first container that does not hold as many numbers as it states, ascending.
-
     Raises
     ------
-    TruncatedError
-        As for :func:`measure_bitmap`.
+    FormatError
+        A container does not hold as many numbers as it states, ascending; ``position`` is the container. TruncatedError as
+        for :func:`measure_bitmap`.
     ValueError
         ``out`` has another size, or memory begins with no bitmap.
 
@@ -279,7 +276,6 @@ def read_bitmap(const uint8_t[::1] memory not None, int64_t[::1] out not None):
     >>> from lancecy.kernels import read_bitmap
     >>> out = np.empty(2, np.int64)
     >>> read_bitmap(np.array([12346, 1, 1 << 16 | 3, 16, 9 << 16 | 5], np.uint32).view(np.uint8), out)
-    -1
     >>> out - (3 << 16)
     array([5, 9])
     """
@@ -289,4 +285,5 @@ def read_bitmap(const uint8_t[::1] memory not None, int64_t[::1] out not None):
         fail(FAULT_OUT_SIZE, 0)
     with nogil:
         wrong = _read(&found, out)
-    return wrong
+    if wrong >= 0:
+        fail(FAULT_CHUNK_PARTS, wrong)

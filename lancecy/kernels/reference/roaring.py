@@ -31,7 +31,7 @@ def measure_bitmap(memory: NDArray[np.uint8]) -> tuple[int, int]:
 
 
 @checked
-def read_bitmap(memory: NDArray[np.uint8], out: NDArray[np.int64]) -> int:
+def read_bitmap(memory: NDArray[np.uint8], out: NDArray[np.int64]) -> None:
     """As :func:`lancecy.kernels.read_bitmap`."""
     found, _ = _containers(memory.tobytes())
     if found is None or sum(count for _, count, _, _ in found) != out.size:
@@ -41,10 +41,9 @@ def read_bitmap(memory: NDArray[np.uint8], out: NDArray[np.int64]) -> int:
         values = list(_values(count, in_runs, content))
         descends = any(after <= before for before, after in pairwise(values))
         if len(values) != count or descends or values[-1] > _MOST_CONTAINERS - 1:
-            return number
+            fail(Fault.CHUNK_PARTS, number)
         out[done : done + count] = [key << 16 | value for value in values]
         done += count
-    return -1
 
 
 def _containers(data: bytes) -> tuple[list[_Container] | None, int]:

@@ -63,12 +63,13 @@ def decode_first(memory: Memory, limits: Limits = DEFAULT_LIMITS) -> tuple[Int64
         )
     limits.check("metadata_bytes", total * _BYTES_PER_NUMBER, f"a bitmap of {total} numbers: size")
     numbers = np.empty(total, np.int64)
-    wrong = kernels.read_bitmap(memory, numbers)
-    if wrong >= 0:
+    try:
+        kernels.read_bitmap(memory, numbers)
+    except FormatError as error:
         raise FormatError(
-            f"container {wrong} of a roaring bitmap does not hold the ascending numbers that it states",
-            position=wrong,
-        )
+            f"container {error.position} of a roaring bitmap does not hold the ascending numbers that it states",
+            position=error.position,
+        ) from None
     return numbers, size
 
 
