@@ -15,7 +15,6 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyroaring
 from numpy.typing import NDArray
 
 from lancecy.changes.index_training import TrainedIndex, new_index_files
@@ -23,6 +22,7 @@ from lancecy.index.bitmap import KeyedSets
 from lancecy.index.files import open_index_file
 from lancecy.index.ngram import NGRAM_COLUMNS, NGRAM_FILE
 from lancecy.index.row_sets import decode_row_map
+from lancecy.index.write.row_sets import encoded_map
 from lancecy.limits import Limits
 from lancecy.scanning.context import ScanContext
 from lancecy.store.base import Memory
@@ -202,7 +202,7 @@ def _written(
             after, kept = moves.applied(np.concatenate(ids), known)
             cuts = np.cumsum([each.size for each in ids])[:-1]
             maps = [
-                pyroaring.BitMap64(mine[there]).serialize()
+                encoded_map(mine[there])
                 for mine, there in zip(np.split(after, cuts), np.split(kept, cuts), strict=True)
             ]
             file.write(pa.record_batch([some, pa.array(maps, schema.types[1])], schema=schema))

@@ -20,7 +20,7 @@ import numpy as np
 import pyroaring
 from numpy.typing import NDArray
 
-__all__ = ["GrowingSet", "encoded_sets"]
+__all__ = ["GrowingSet", "encoded_map", "encoded_sets"]
 
 UInt64: TypeAlias = NDArray[np.uint64]
 UInt16: TypeAlias = NDArray[np.uint16]
@@ -190,6 +190,23 @@ def _put(units: UInt16, at: Int64, numbers: Int64) -> None:
     """Write numbers of 32 bits."""
     units[at] = numbers & 0xFFFF
     units[at + 1] = numbers >> 16
+
+
+def encoded_map(ids: UInt64) -> bytes:
+    """A set of row ids as NGRAM indices have it: a 64-bit roaring bitmap.
+
+    Parameters
+    ----------
+    ids : (n,) uint64
+        In any order.
+
+    Examples
+    --------
+    >>> encoded_map(np.array([5], np.uint64))[:12]
+    b'\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00'
+    """
+    data: bytes = pyroaring.BitMap64(ids).serialize()
+    return data
 
 
 class GrowingSet:
