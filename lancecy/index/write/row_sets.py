@@ -202,8 +202,8 @@ def encoded_map(ids: UInt64) -> bytes:
 
     Examples
     --------
-    >>> encoded_map(np.array([5], np.uint64))[:12]
-    b'\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00'
+    >>> list(encoded_map(np.array([5], np.uint64))[:12])
+    [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
     """
     data: bytes = pyroaring.BitMap64(ids).serialize()
     return data
