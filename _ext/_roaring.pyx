@@ -177,7 +177,7 @@ cdef int64_t _read_runs(const uint8_t *content, int64_t base, int64_t[::1] out) 
 
 
 cdef int64_t _read(const Bitmap *found, int64_t[::1] out) except -2 nogil:
-    # Number of the first bad container, or -1. The caller has measured the bitmap, and ``out`` has its numbers.
+    # Number of the first bad container, or -1. The bitmap is measured, and ``out`` has room for its numbers.
     cdef int64_t number, count, base, outcome, at = found.content
     cdef Py_ssize_t done = 0
     cdef const uint8_t *content
@@ -223,8 +223,8 @@ def measure_bitmap(const uint8_t[::1] memory not None):
     Returns
     -------
     (int, int)
-        As its containers state them; all of its bytes are in memory. -1 and the number of a container: memory begins
-        with no bitmap, or keys do not ascend there.
+        As its containers state them; all of its bytes are in memory. -1 and the number of a container: memory
+        begins with no bitmap, or keys do not ascend there.
 
     Raises
     ------
@@ -261,8 +261,8 @@ def read_bitmap(const uint8_t[::1] memory not None, int64_t[::1] out not None):
     Raises
     ------
     FormatError
-        A container does not hold as many numbers as it states, ascending; ``position`` is the container. TruncatedError as
-        for :func:`measure_bitmap`.
+        A container does not hold as many numbers as it states, ascending; ``position`` is the container.
+        TruncatedError as for :func:`measure_bitmap`.
     ValueError
         ``out`` has another size, or memory begins with no bitmap.
 
