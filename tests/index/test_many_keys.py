@@ -79,13 +79,14 @@ def test_pages_in_no_order_have_no_edges() -> None:
 
     kind = pa.int32()
     assert edges([None, 5], [4, 6], kind) is not None
-    for lows, highs in (
+    disordered: list[tuple[list[int | None], list[int | None]]] = [
         ([1, 0], [4, 6]),
         ([5, 6], [4, 7]),
         ([1, 3], [4, 6]),
         ([1, 5], [4, None]),
         ([1, None], [4, 6]),
-    ):
+    ]
+    for lows, highs in disordered:
         assert edges(lows, highs, kind) is None
     assert edges([1], [2], pa.float64()) is None
     assert PageEdges.of(pa.array(["a"]), pa.array(["b"])) is None
