@@ -156,7 +156,9 @@ def _key(spec: PageSpec) -> Hashable | None:
     if isinstance(values, SymbolCoded):
         if not isinstance(values.values, Variable) or values.values.offsets is not None:
             return None
-        # Each page has a table of its own.
+        # Each page has a table of its own, and only programs decode by several.
+        if program_of(spec) is None:
+            return None
         values = replace(values, table=b"")
     return replace(spec, num_items=0, values=values)
 
