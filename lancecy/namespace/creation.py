@@ -275,6 +275,8 @@ class Creations(Removals):
                 "properties of tables are in __manifest: manifest_enabled is false"
             )
         view = self._view()
+        if len(names) > 1:
+            view.find_all([object_id(names[:-1]), object_id(names)])
         self._check_namespace(names[:-1], view)
         found = self._found(names, view)
         if found is None and view.find(object_id(names)) is not None:

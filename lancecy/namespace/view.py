@@ -7,7 +7,6 @@ names reads the ids between two page bounds of the BTREE index at a time, in asc
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 
 import pyarrow as pa
@@ -75,15 +74,24 @@ class View:
         FormatError
             Several rows have the id, or its row is damaged.
         """
-        with suppress(KeyError):
-            return self._found[object_id]
-        rows = self._rows(col("object_id") == lit(object_id))
-        if len(rows) > 1:
-            raise FormatError(f"{len(rows)} rows of {MANIFEST} have the id {printable(object_id)!r}")
-        found = Entry.of(rows[0]) if rows else None
-        if len(self._found) < _MOST_FOUND:
-            self._found[object_id] = found
-        return found
+        return self.find_all([object_id])[0]
+
+    def find_all(self, object_ids: Sequence[str]) -> list[Entry | None]:
+        """The objects of several ids, in order, by one look-up.
+
+        Parameters, errors: as :meth:`find`.
+        """
+        known = {object_id: self._found[object_id] for object_id in object_ids if object_id in self._found}
+        missing = [object_id for object_id in object_ids if object_id not in known]
+        if missing:
+            column = col("object_id")
+            rows = self._rows(column == lit(missing[0]) if len(missing) == 1 else column.isin(missing))
+            found = {object_id: _only(object_id, rows) for object_id in missing}
+            if len(self._found) >= _MOST_FOUND:
+                self._found.clear()
+            self._found.update(found)
+            known.update(found)
+        return [known[object_id] for object_id in object_ids]
 
     def names(
         self, namespace: str, kind: str, after: str | None = None, *, few: bool = False
@@ -249,6 +257,14 @@ def _prefix(namespace: str) -> str:
 def _end(prefix: str) -> str:
     """The least text that is greater than all with a prefix, which ends with a delimiter."""
     return prefix[:-1] + _AFTER[prefix[-1]]
+
+
+def _only(object_id: str, rows: Sequence[dict[str, str | None]]) -> Entry | None:
+    """The object of an id among some rows."""
+    mine = [row for row in rows if row["object_id"] == object_id]
+    if len(mine) > 1:
+        raise FormatError(f"{len(mine)} rows of {MANIFEST} have the id {printable(object_id)!r}")
+    return Entry.of(mine[0]) if mine else None
 
 
 def _below(namespace: str) -> Term:
