@@ -57,6 +57,12 @@ def test_indices_are_shown(table: Path) -> None:
     assert "num_bitmaps 3" in run("index", table, "stats", "words").stdout
 
 
+def test_explain_names_the_index(table: Path) -> None:
+    run_json("index", table, "create", "a")
+    shown = run("explain", table, "-f", "a = 3").stdout
+    assert "a_idx" in shown
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [
