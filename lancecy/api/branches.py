@@ -16,7 +16,7 @@ from lancecy.keyword_options import checked_arguments
 from lancecy.table.refs.contents import Branch
 from lancecy.table.refs.names import branch_path
 from lancecy.table.refs.reference import Reference
-from lancecy.table.snapshot import Snapshot, load_reference, load_snapshot
+from lancecy.table.snapshot import Snapshot, committed_snapshot, load_reference
 
 if TYPE_CHECKING:
     from lancecy.session import Session
@@ -325,8 +325,8 @@ class Branching:
         start = mine
         if reference is not None:
             start = load_reference(location, mine.manifest.branch, reference, self._session)
-        place = self._branch_store(location).create(branch, start)
-        return self._opened(load_snapshot(place, session=self._session))
+        place, made = self._branch_store(location).create(branch, start)
+        return self._opened(committed_snapshot(place, made.version, self._session, made.written))
 
     def _branch_store(self, location: TableLocation | None = None) -> BranchStore:
         mine = self._snapshot

@@ -16,7 +16,7 @@ from lancecy.keyword_options import checked_arguments
 from lancecy.progress import Progress, silent
 from lancecy.table.paths import DETACHED
 from lancecy.table.refs.reference import Reference
-from lancecy.table.snapshot import Snapshot, load_reference, load_snapshot
+from lancecy.table.snapshot import Snapshot, committed_snapshot, load_reference
 
 __all__ = ["Clones"]
 
@@ -111,7 +111,8 @@ class Clones(ABC):
         name = protect if isinstance(protect, str) else None
         with protecting(source, target.uri, name) if protect or name is not None else nullcontext():
             committed = shallow_clone(source, target)
-        return self._made_of(load_snapshot(target, committed.version, session=source.session))
+        made = committed_snapshot(target, committed.version, source.session, committed.written)
+        return self._made_of(made)
 
     @checked_arguments()
     def deep_clone(

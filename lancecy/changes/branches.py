@@ -16,6 +16,7 @@ from lancecy.table.branches.creation import NewBranch, create_branch
 from lancecy.table.branches.files import KINDS, mark_path, own_files, replace_branch_file
 from lancecy.table.branches.removal import Leftover, Work, delete_branch, leftovers, remove_leftover
 from lancecy.table.commit.driver import check_create, drive
+from lancecy.table.commit.options import Committed
 from lancecy.table.location import TableLocation
 from lancecy.table.operations import new_transaction
 from lancecy.table.refs.contents import Branch
@@ -127,8 +128,14 @@ class BranchStore:
         """Replace the metadata of a branch; errors as of :meth:`read`."""
         self._run(replace_branch_file(name, replace(self.read(name), metadata=metadata), 4))
 
-    def create(self, name: str, start: Snapshot) -> TableLocation:
-        """Create a branch from a version; see ``table.branches.creation.create_branch`` for errors."""
+    def create(self, name: str, start: Snapshot) -> tuple[TableLocation, Committed]:
+        """Create a branch from a version; see ``table.branches.creation.create_branch`` for errors.
+
+        Returns
+        -------
+        (TableLocation, Committed)
+            The branch, and its first version.
+        """
         check_branch_name(name)
         _check_no_table_folder(name)
         parent, target = start.manifest.branch, branch_location(self.location, name)
@@ -142,13 +149,13 @@ class BranchStore:
         check_create(store, commits=False)
         made = store.missing_folders(mark_path(name, 1)) if isinstance(store, LocalStore) else ()
         try:
-            self._run(create_branch(new, versions, self.location.limits))
+            committed = self._run(create_branch(new, versions, self.location.limits))
         except LanceError:
             # Folders with what is left of an unknown outcome are not empty.
             kinds = [f"{store.uri}/{branch_folder(name)}/{kind}" for kind in KINDS] if made else []
             LocalStore.remove_folders([*kinds, *made])
             raise
-        return target
+        return target, committed
 
     def delete(self, name: str, older_than_ns: int) -> None:
         """Delete a branch; see ``table.branches.removal.delete_branch`` for errors."""

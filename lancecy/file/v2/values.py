@@ -262,8 +262,10 @@ def _are_most(fields: Sequence[FieldRead]) -> bool:
 def _made(fields: Sequence[FieldRead]) -> _Joined | None:
     """The columns of all files as those of one."""
     first = fields[0].known
-    same = first.field if first.form is None else first.form
-    if any((f.known.field if first.form is None else f.known.form) is not same for f in fields):
+    if any(f.known.form is not first.form for f in fields):
+        return None
+    # Files of 2.0 have no form, and share the field itself.
+    if first.form is None and any(f.known.field is not first.field for f in fields):
         return None
     several, files = [f.known.columns for f in fields], [f.source for f in fields]
     columns = joined_columns(first.field, several, files)
