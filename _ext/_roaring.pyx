@@ -87,17 +87,17 @@ cdef int32_t _open(Bitmap *found, Fault *fault) except -2 nogil:
     return 0
 
 
-cdef bint _is_run(const Bitmap *found, int64_t number) noexcept nogil:
+cdef bint _is_run(const Bitmap *found, int64_t number) except -2 nogil:
     # bounds: number is below the containers, whose flags are in memory.
     return found.flags and (found.memory[found.flags + (number >> 3)] >> (number & 7)) & 1
 
 
-cdef int64_t _count(const Bitmap *found, int64_t number) noexcept nogil:
+cdef int64_t _count(const Bitmap *found, int64_t number) except -2 nogil:
     # Numbers that a container states. bounds: as above.
     return <int64_t> load16(found.memory + found.pairs + 4 * number + 2) + 1
 
 
-cdef int64_t _key(const Bitmap *found, int64_t number) noexcept nogil:
+cdef int64_t _key(const Bitmap *found, int64_t number) except -2 nogil:
     # bounds: as above.
     return load16(found.memory + found.pairs + 4 * number)
 
@@ -116,6 +116,7 @@ cdef int64_t _size(const Bitmap *found, int64_t number, int64_t at) except -2 no
 
 cdef int64_t _measure(const Bitmap *found, int64_t *end, Fault *fault) except -2 nogil:
     # Numbers of all containers, which are in memory from ``content`` to ``end``; -1 after a fault.
+    # bounds: each pointer is to one value of the caller's; number is below the containers.
     cdef int64_t number, size, total = 0
     end[0] = found.content
     for number in range(found.containers):
@@ -178,6 +179,7 @@ cdef int64_t _read_runs(const uint8_t *content, int64_t base, int64_t[::1] out) 
 
 cdef int64_t _read(const Bitmap *found, int64_t[::1] out) except -2 nogil:
     # Number of the first bad container, or -1. The bitmap is measured, and ``out`` has room for its numbers.
+    # bounds: so all containers are in memory.
     cdef int64_t number, count, base, outcome, at = found.content
     cdef Py_ssize_t done = 0
     cdef const uint8_t *content

@@ -21,6 +21,9 @@ def browser() -> Iterator[Any]:
         yield running
 
 
+TABS = ("overview", "schema", "rows", "explain", "statistics", "layout", "versions", "references")
+
+
 class Visit:
     """A visitor in a window of their own, who is let in.
 
@@ -203,8 +206,7 @@ def test_a_narrow_window_does_not_scroll_sideways(browser: Any, server: Shown) -
     for path in (
         "/",
         "/table/rows?id=media",
-        "/table/versions?id=sales&id=orders",
-        "/table/overview?id=sales&id=orders",
+        *(f"/table/{tab}?id=sales&id=orders" for tab in TABS),
     ):
         visit.go(path)
         width = visit.page.evaluate("document.documentElement.scrollWidth")
@@ -218,9 +220,8 @@ def test_nothing_of_a_stranger_runs(browser: Any, tmp_path: Path) -> None:
     make_strange_catalog(root)
     with shown(root, "--untrusted") as running:
         visit = Visit(browser, running)
-        tabs = ("overview", "schema", "rows", "explain", "statistics", "layout", "versions", "references")
         query = "id=strange"
-        for path in ("/", f"/find?q={_encoded(PAYLOAD)}", *[f"/table/{tab}?{query}" for tab in tabs],
+        for path in ("/", f"/find?q={_encoded(PAYLOAD)}", *[f"/table/{tab}?{query}" for tab in TABS],
                      f"/table/rows?{query}&filter={_encoded(PAYLOAD)}", f"/table/rows?id={_encoded(PAYLOAD)}",
                      f"/table/rows?{query}&at=t{_encoded(PAYLOAD)}", f"/namespace?id={_encoded(PAYLOAD)}", "/table/rows?id=up"):  # fmt: skip
             visit.go(path)
