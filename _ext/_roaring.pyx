@@ -200,7 +200,7 @@ cdef int64_t _read(const Bitmap *found, int64_t[::1] out) except -2 nogil:
 
 cdef int64_t _measured(const uint8_t[::1] memory, Bitmap *found, int64_t *end) except -2:
     # Numbers of the bitmap, and where it ends; -1 and a container if it is none.
-    # bounds: the address of the first byte is taken if there is one; the other pointers are to one value each.
+    # bounds: the address of the first byte is taken if there is one; other pointers are to one value each.
     cdef Fault fault
     cdef int64_t total = -1
     found.nbytes = memory.shape[0]

@@ -31,9 +31,9 @@ from lancecy.changes.options import (
     requests_of,
 )
 from lancecy.changes.planning import target_schema
-from lancecy.changes.shared import share
+from lancecy.changes.shared import SharedWrite, share
 from lancecy.changes.transactions import Transaction
-from lancecy.changes.zone_maps import WrittenZones, commit_zone_maps
+from lancecy.changes.zone_maps import PartZones, WrittenZones, commit_zone_maps
 from lancecy.errors import UnsupportedError
 from lancecy.keyword_options import shared_options
 from lancecy.session import Session
@@ -46,7 +46,7 @@ from lancecy.table.wire.manifest import Written
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.operations import BaseOperation, view_of
 
-__all__ = ["commit", "opened_at", "write_dask", "write_dataset", "write_fragments"]
+__all__ = ["commit", "committed_parts", "opened_at", "write_dask", "write_dataset", "write_fragments"]
 
 writing = shared_options(WriteOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES, NAMESPACE_ALIASES)
 writing_rows = shared_options(
@@ -349,12 +349,7 @@ def _write_dask(
     parts = parts_of(data, shared, columns, index)
     if not compute:
         return committed_later(parts, shared)
-    fragments, zones = collected(parts, shared, compute_kwargs or {}, data)
-    committed = shared.commit(fragments)
-    ds = opened_at(location, session, committed.version, shared.plan.bases)
-    if zones:
-        commit_zone_maps(ds, zones, commit_options)
-    return ds
+    return committed_parts(shared, collected(parts, shared, compute_kwargs or {}, data), location, session)
 
 
 @overload
@@ -558,6 +553,36 @@ def _newest(
     uri: str | os.PathLike[str] | Dataset, location: TableLocation, session: Session
 ) -> Snapshot | None:
     return uri._target() if isinstance(uri, Dataset) else newest_snapshot(location, session)
+
+
+def committed_parts(
+    shared: SharedWrite,
+    parts: tuple[Sequence[FragmentMetadata], Sequence[PartZones]],
+    location: TableLocation,
+    session: Session,
+) -> Dataset:
+    """Commit what workers wrote; return the new version.
+
+    Parameters
+    ----------
+    shared : SharedWrite
+    parts : (sequence of FragmentMetadata, sequence of PartZones)
+        From ``told_parts``, in the order of the parts.
+    location : TableLocation
+        With the credentials of this process.
+    session : Session
+
+    Raises
+    ------
+    LanceError
+        See :func:`lancecy.commit`.
+    """
+    fragments, zones = parts
+    committed = shared.commit(fragments)
+    ds = opened_at(location, session, committed.version, shared.plan.bases)
+    if zones:
+        commit_zone_maps(ds, zones, shared.commit_options)
+    return ds
 
 
 def opened_at(

@@ -21,11 +21,9 @@ from lancecy.changes.index_training import TrainedIndex, new_index_files
 from lancecy.index.bitmap import KeyedSets
 from lancecy.index.files import open_index_file
 from lancecy.index.ngram import NGRAM_COLUMNS, NGRAM_FILE
-from lancecy.index.row_sets import decode_row_map
+from lancecy.index.row_sets import decode_row_map, ids_of_halves
 from lancecy.index.write.row_sets import encoded_map
-from lancecy.limits import Limits
 from lancecy.scanning.context import ScanContext
-from lancecy.store.base import Memory
 from lancecy.table.manifest import Fragment, IndexEntry
 from lancecy.table.operations.index_section import covered
 from lancecy.table.rows import roaring
@@ -198,7 +196,7 @@ def _written(
         for start in range(0, len(tokens), _BATCH_SETS):
             some = tokens.slice(start, _BATCH_SETS)
             read = sets.sets(np.arange(start, start + len(some)))
-            ids = [_ids(memory, snapshot.limits) for memory in read]
+            ids = [ids_of_halves(decode_row_map(memory, snapshot.limits)) for memory in read]
             after, kept = moves.applied(np.concatenate(ids), known)
             cuts = np.cumsum([each.size for each in ids])[:-1]
             maps = [
@@ -213,10 +211,3 @@ def _written(
         files.remove()
         raise
     return files
-
-
-def _ids(memory: Memory, limits: Limits) -> UInt64:
-    parts = [
-        lower.astype(np.uint64) | np.uint64(upper << 32) for upper, lower in decode_row_map(memory, limits)
-    ]
-    return np.concatenate([np.empty(0, np.uint64), *parts])

@@ -61,7 +61,7 @@ class WriteMarker:
             store.delete([self.path])
 
     def is_gone(self, store: Store) -> bool:
-        """Whether nobody waits any more, as far as known.
+        """Whether it was removed; False if the storage does not tell.
 
         Parameters
         ----------

@@ -32,6 +32,8 @@ from lancecy.store.base import Memory, Store
 from lancecy.store.cache import ByteCache
 from lancecy.store.reads import Ranges, Read, SourceFile, Span
 
+__all__ = ["KeptColumns", "copied", "joined_columns", "kept_columns", "rows_of_all", "stand_in"]
+
 Int64 = NDArray[np.int64]
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.errors import FormatError
-from lancecy.index.row_sets import decode_row_set
+from lancecy.index.row_sets import decode_row_set, ids_of_halves
 from lancecy.limits import Limits
 from lancecy.rows import RowSelection, sorted_unique
 from lancecy.store.base import Memory
@@ -190,8 +190,7 @@ class RowPlaces:
         FormatError, LimitError
             The set is damaged.
         """
-        parts = [lower.astype(np.uint64) | np.uint64(upper << 32) for upper, lower in self._parts(halves)]
-        return np.concatenate([np.empty(0, np.uint64), *parts])
+        return ids_of_halves(self._parts(halves))
 
     def _parts(self, halves: Halves) -> Iterator[tuple[int, Int64]]:
         """The lower halves of a set by their upper half."""

@@ -18,7 +18,7 @@ Source: sheet of indices, section B2; RoaringFormatSpec, extension for 64-bit im
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,10 @@ from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.store.base import Memory
 from lancecy.table.rows import roaring
 
-__all__ = ["decode_row_map", "decode_row_set"]
+__all__ = ["decode_row_map", "decode_row_set", "ids_of_halves"]
 
 Int64 = NDArray[np.int64]
+UInt64 = NDArray[np.uint64]
 
 _COUNT_BYTES = 4
 _MAP_COUNT_BYTES = 8
@@ -99,6 +100,18 @@ def decode_row_map(memory: Memory, limits: Limits = DEFAULT_LIMITS) -> Iterator[
         yield upper, lower
         position, last = position + size, upper
     _check_end(memory, position)
+
+
+def ids_of_halves(halves: Iterable[tuple[int, Int64]]) -> UInt64:
+    """Row ids of upper halves with their lower ones: (n,) uint64.
+
+    Examples
+    --------
+    >>> ids_of_halves([(1, np.array([0, 2]))]).tolist()
+    [4294967296, 4294967298]
+    """
+    parts = [lower.astype(np.uint64) | np.uint64(upper << 32) for upper, lower in halves]
+    return np.concatenate([np.empty(0, np.uint64), *parts])
 
 
 def _check_ascent(upper: int, last: int, position: int) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancecy.encodings.model.chunks import places_of
 from lancecy.expr.kinds import family
 from lancecy.expr.nodes import Call, Column, Expr, Literal, walk
 from lancecy.index.condition import Condition
@@ -57,8 +58,7 @@ class SortedValues:
         """
         starts = np.searchsorted(self.values, keys, side="left")
         counts = np.searchsorted(self.values, keys, side="right") - starts
-        shifts = starts - (np.cumsum(counts) - counts)
-        return self.ids[np.repeat(shifts, counts) + np.arange(int(counts.sum()))]
+        return self.ids[places_of(starts, counts)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,13 +109,7 @@ class PageEdges:
         stops = np.searchsorted(self.lows, keys, side="right") + self.first
         if keys.size == 1:
             return np.arange(int(starts[0]), int(stops[0]))
-        return _distinct(starts, np.maximum(stops - starts, 0))
-
-
-def _distinct(starts: Int64, counts: Int64) -> Int64:
-    """The numbers of some ranges that do not descend, each once."""
-    shifts = starts - (np.cumsum(counts) - counts)
-    return sorted_unique(np.repeat(shifts, counts) + np.arange(int(counts.sum())))
+        return sorted_unique(places_of(starts, np.maximum(stops - starts, 0)))
 
 
 def whole_numbers(values: pa.Array) -> NDArray[Any]:

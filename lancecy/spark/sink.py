@@ -7,7 +7,7 @@ Spark's. Only what successful tasks return is committed, so that retried and spe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
@@ -15,21 +15,18 @@ import pyarrow as pa
 
 from lancecy.api.datasets import Dataset
 from lancecy.api.named_tables import with_place
-from lancecy.api.writers import opened_at
+from lancecy.api.writers import committed_parts, opened_at
 from lancecy.changes.commits import located
 from lancecy.changes.options import UNSUPPORTED_WRITES, WRITE_DEFAULTS, Mode, WriteOptions, requests_of
 from lancecy.changes.planning import target_schema
 from lancecy.changes.shared import SharedWrite, share, told_parts
-from lancecy.changes.zone_maps import commit_zone_maps
 from lancecy.errors import UnsupportedError, printable
 from lancecy.interop.casts import cast_batches, storage_type
 from lancecy.keyword_options import shared_options
 from lancecy.schema import Schema
-from lancecy.session import Session
 from lancecy.spark.tasks import spare_collector
 from lancecy.spark.types import METADATA_KEY, original_schema, spark_struct
 from lancecy.spark.workers import carried
-from lancecy.table.location import TableLocation
 from lancecy.table.snapshot import Snapshot, load_snapshot, newest_snapshot
 from lancecy.write.schemas import schema_of
 
@@ -39,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["TaskWriter", "columns_of", "committed_parts", "planned_sink", "write"]
+__all__ = ["TaskWriter", "columns_of", "planned_sink", "write"]
 
 _SAME = {"error": "create", "errorifexists": "create", "default": "create"}
 writing = shared_options(WriteOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES)
@@ -144,7 +141,8 @@ def write(
         check(df.sparkSession)
     with shared.awaited():
         rows = df.mapInArrow(TaskWriter(shared, columns), "fragments string").collect()
-    return committed_parts(shared, (row["fragments"] for row in rows), active, location)
+    parts = told_parts(row["fragments"] for row in rows)
+    return committed_parts(shared, parts, location, active)
 
 
 # -- types ----------------------------------------------------------------------------------------
@@ -274,32 +272,6 @@ class TaskWriter:
         number = context.partitionId() if context is not None else 0
         rows = cast_batches(batches, self.columns)
         return self.shared.write_part(rows, number)
-
-
-def committed_parts(
-    shared: SharedWrite, texts: Iterable[str], session: Session, location: TableLocation
-) -> Dataset:
-    """Commit the results of :meth:`TaskWriter.write`, in the order of partitions; return the new version.
-
-    Parameters
-    ----------
-    shared : SharedWrite
-    texts : iterable of str
-    session : Session
-    location : TableLocation
-        With the credentials of this process.
-
-    Raises
-    ------
-    LanceError
-        See :func:`lancecy.commit`.
-    """
-    fragments, zones = told_parts(texts)
-    committed = shared.commit(fragments)
-    ds = opened_at(location, session, committed.version, shared.plan.bases)
-    if zones:
-        commit_zone_maps(ds, zones, shared.commit_options)
-    return ds
 
 
 def planned_sink(struct: StructType, asked: Any, mode: Mode) -> TaskWriter:

@@ -31,12 +31,14 @@ from pyspark.sql.types import StructType
 
 from lancecy.api.datasets import Dataset, dataset
 from lancecy.api.scanners import Scanner
+from lancecy.api.writers import committed_parts
+from lancecy.changes.shared import told_parts
 from lancecy.errors import ColumnNotFoundError, UnsupportedError
 from lancecy.expr import time_now
 from lancecy.scanning.request import at_instant
 from lancecy.spark.convert import Converter
 from lancecy.spark.options import ReadOptions, SinkOptions
-from lancecy.spark.sink import TaskWriter, committed_parts, planned_sink
+from lancecy.spark.sink import TaskWriter, planned_sink
 from lancecy.spark.tasks import TaskReader, batch_limits, divide
 from lancecy.spark.types import spark_struct
 from lancecy.spark.views import register_views
@@ -260,7 +262,7 @@ class LancecyWriter(DataSourceArrowWriter):
         """
         told = [message.fragments for message in messages if isinstance(message, Written)]
         shared = self._tasks.shared
-        committed_parts(shared, told, shared.session, shared.location)
+        committed_parts(shared, told_parts(told), shared.location, shared.session)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Remove the files of all tasks, unless a commit was started: that one decides what may be removed.

@@ -6,7 +6,6 @@ ids and file sizes are fetched on first use, and mostly kept in the session's ca
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -55,6 +54,7 @@ from lancecy.table.versions.select import select_manifest
 from lancecy.table.wire import manifest as manifest_wire
 from lancecy.table.wire.indices import decode_index_section
 from lancecy.table.wire.manifest import Written
+from lancecy.table.wire.manifest_file import identity_of
 from lancecy.table.wire.row_ids import decode_row_ids, decode_versions
 
 __all__ = [
@@ -67,8 +67,6 @@ __all__ = [
     "newest_snapshot",
 ]
 
-# Bytes of a manifest file in its identity: the part that holds its time and transaction.
-_IDENTITY_BYTES = 64 << 10
 # Positions are signed 64-bit numbers, so larger sizes are impossible.
 _LARGEST_FILE = 1 << 62
 
@@ -440,9 +438,8 @@ def _snapshot(
         session.remember_options(location.uri, location.storage_options)
     if manifest.writer is None:
         manifest = without_row_counts(manifest)
-    identity = f"{zlib.crc32(memory[-_IDENTITY_BYTES:].data):08x}"
     bases = Bases(store, location, manifest.bases, session)
-    return Snapshot(store, manifest, bases, session, location, versions, file, identity)
+    return Snapshot(store, manifest, bases, session, location, versions, file, identity_of(memory.data))
 
 
 def _manifest_key(store: Store, path: str, identity: str) -> tuple[Hashable, ...]:

@@ -315,7 +315,7 @@ class Simulation:
     def origin(self, version: int) -> Origin:
         """A version as a writer opened it."""
         path = self.world.manifests()[version]
-        return Origin(version, Naming.V2, identity_of(np.frombuffer(self.world.objects[path], np.uint8)))
+        return Origin(version, Naming.V2, identity_of(self.world.objects[path]))
 
     def violations(self) -> list[str]:
         """What is wrong, once a reader has finished what writers that died left half published."""

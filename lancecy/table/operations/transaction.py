@@ -9,7 +9,6 @@ Source: table sheet, sections 4.1 and 4.2.
 
 from __future__ import annotations
 
-import secrets
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -78,15 +77,8 @@ def new_transaction(
     >>> one.uuid == two.uuid
     True
     """
-    unique = _random_id() if token is None else str(uuid.uuid5(_TOKENS, token))
-    return Transaction(read_version, unique, operation, dict(properties or {}))
-
-
-def _random_id() -> str:
-    """A random UUID, of version 4. The standard library makes more of each one than its text."""
-    digits = secrets.token_hex(16)
-    variant = "89ab"[int(digits[16], 16) & 3]
-    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+    unique = uuid.uuid4() if token is None else uuid.uuid5(_TOKENS, token)
+    return Transaction(read_version, str(unique), operation, dict(properties or {}))
 
 
 def encode_transaction(transaction: Transaction, made: table_pb2.Manifest | None = None) -> bytes:

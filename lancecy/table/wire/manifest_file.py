@@ -73,7 +73,7 @@ class ManifestFile:
     @cached_property
     def identity(self) -> str:
         """Distinguishes manifest files of one version (``Snapshot.identity``)."""
-        return f"{zlib.crc32(self.raw[-IDENTITY_BYTES:]):08x}"
+        return identity_of(self.raw)
 
     def _section(self, span: tuple[int, int] | None) -> bytes | None:
         return None if span is None else self.raw[span[0] : span[0] + span[1]]
@@ -140,9 +140,9 @@ class ManifestFile:
         return frozenset(file.path for part in self.message.fragments for file in part.files)
 
 
-def identity_of(memory: Memory) -> str:
+def identity_of(data: bytes | memoryview) -> str:
     """``Snapshot.identity`` of the manifest file with these bytes."""
-    return f"{zlib.crc32(memory[-IDENTITY_BYTES:].data):08x}"
+    return f"{zlib.crc32(data[-IDENTITY_BYTES:]):08x}"
 
 
 def decode_manifest_file(
