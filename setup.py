@@ -37,6 +37,7 @@ DIRECTIVES = {
     "cdivision": False,
     "initializedcheck": False,
     "embedsignature": True,
+    "show_performance_hints": False,
 }
 
 if os.environ.get("LANCECY_CYTHON_DEBUG") == "1":
@@ -129,6 +130,7 @@ def kernels() -> list[Extension]:
         compiler_directives=DIRECTIVES,
         include_path=["_ext"],
         build_dir="build/cython",
+        quiet="--quiet" in sys.argv,
         # Where processes are not forked each of them would run this file again.
         nthreads=JOBS if multiprocessing.get_start_method() == "fork" else 0,
     )
