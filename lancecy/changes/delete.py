@@ -15,12 +15,12 @@ from lancecy.expr import Expr, describe, time_now
 from lancecy.expr.build import Filter
 from lancecy.keyword_options import checked_arguments
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.filtering import passing, spread_candidates
+from lancecy.scanning.filtering import all_passing, spread_candidates
 from lancecy.scanning.plan import plan
 from lancecy.scanning.request import ScanRequest, at_instant
 from lancecy.scanning.sources import concerned
 from lancecy.scanning.task import ScanSpec
-from lancecy.scanning.units import CandidateUnit, fragment_of
+from lancecy.scanning.units import CandidateUnit
 from lancecy.table.operations import Delete
 
 __all__ = ["Deletes", "delete_of", "matching_rows"]
@@ -110,8 +110,9 @@ def matching_rows(context: ScanContext, request: ScanRequest) -> dict[int, NDArr
 
     sources = concerned(context.sources, snapshot, planned.projection)
 
-    def rows_of(unit: CandidateUnit) -> tuple[int, NDArray[np.int64]]:
-        return fragment_of(unit), passing(context, unit).picked.to_indices()
+    def rows_of(units: Sequence[CandidateUnit]) -> list[tuple[int, NDArray[np.int64]]]:
+        passed = all_passing(context, units)
+        return [(c.files.fragment.id, f.picked.to_indices()) for c, f in zip(units, passed, strict=True)]
 
     parts: dict[int, list[NDArray[np.int64]]] = defaultdict(list)
     for number, rows in spread_candidates(context, planned.units, planned.projection, sources, rows_of):

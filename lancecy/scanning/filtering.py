@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TypeVar
 
 import pyarrow as pa
@@ -55,6 +56,8 @@ __all__ = [
 SMALL_ROWS = 8192
 _MIN_CODED = 16384
 """Fewest rows of a unit whose texts are compared by their codes."""
+_ROWS_TOGETHER = 1 << 18
+"""Most rows of units whose columns are read together."""
 _FEW_UNITS = 256
 
 U = TypeVar("U")
@@ -126,10 +129,10 @@ def spread_candidates(
     units: Sequence[ScanUnit],
     projection: Projection,
     sources: Sequence[CandidateSource],
-    step: Callable[[CandidateUnit], U],
+    step: Callable[[Sequence[CandidateUnit]], list[U]],
     row_ns: float = 0.0,
 ) -> list[U]:
-    """Apply a function to the candidates of units, side by side if there is enough to decode.
+    """Apply a function to the candidates of units: side by side if there is enough to decode, small ones together.
 
     Parameters
     ----------
@@ -137,28 +140,47 @@ def spread_candidates(
     units : sequence of ScanUnit
     projection : Projection
     sources : sequence of CandidateSource
-    step : function of a CandidateUnit
+    step : function of CandidateUnits
+        One result each, in their order.
     row_ns : float, nanoseconds
         How long it takes for a row that is read, about.
 
     Returns
     -------
     list
-        Results in the order of the units; those of units without a candidate may be missing.
+        Results in the order of the units that have a candidate.
     """
     if not context.snapshot.is_mapped:
-        return context.spread(
-            lambda unit: step(candidates(context, unit, projection, sources)), units, fragment_of
-        )
+
+        def alone(unit: ScanUnit) -> list[U]:
+            chosen = candidates(context, unit, projection, sources)
+            return step([chosen]) if len(chosen.rows) else []
+
+        return [*chain.from_iterable(context.spread(alone, units, fragment_of))]
     # Opening mapped files takes little but the interpreter, so threads would only wait for each other.
+    fields = projection.filter_fields or projection.fields
+    context.several_files([unit.fragment for unit in units])
     opened = (candidates(context, unit, projection, sources) for unit in units)
     found = [c for c in opened if len(c.rows)]
-    fields = projection.filter_fields or projection.fields
     for c in found:
         c.files.prepare(fields, context.session)
     if not are_worth_threads([(c.files, len(c.rows)) for c in found], fields, row_ns):
-        return [step(c) for c in found]
-    return context.spread(step, found, fragment_of)
+        return [*chain.from_iterable(map(step, _of_few_rows(found)))]
+    return [*chain.from_iterable(context.spread(lambda c: step([c]), found, fragment_of))]
+
+
+def _of_few_rows(units: Sequence[CandidateUnit]) -> Iterator[list[CandidateUnit]]:
+    """Units in groups that are read together."""
+    group: list[CandidateUnit] = []
+    rows = 0
+    for c in units:
+        if group and rows + len(c.rows) > _ROWS_TOGETHER:
+            yield group
+            group, rows = [], 0
+        group.append(c)
+        rows += len(c.rows)
+    if group:
+        yield group
 
 
 def passing(context: ScanContext, unit: CandidateUnit) -> FilteredUnit:

@@ -418,7 +418,7 @@ def load_snapshot(
         flags.check_readable(manifest.reader_flags, manifest.writer_flags)
     except FormatError as error:
         raise error.within(store.uri)
-    if file.identity and not store.traits.is_mapped:
+    if file.identity:
         key = _manifest_key(store, file.path, file.identity)
         session.cache.keep(key, memory, memory.size + 200)
     return _snapshot(location, store, versions, file, manifest, memory, session)

@@ -66,7 +66,7 @@ class KeySearch:
 
         def has_any(unit: ScanUnit) -> bool:
             chosen = candidates(context, unit, planned.projection, ())
-            return bool(len(chosen.rows)) and self._has(read_columns(context, chosen, planned.projection))
+            return bool(len(chosen.rows)) and self._has(*read_columns(context, [chosen], planned.projection))
 
         try:
             return any(context.spread(has_any, planned.units, lambda unit: unit.fragment))

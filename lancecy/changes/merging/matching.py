@@ -1,7 +1,7 @@
 """Which rows of a source match which rows of a table.
 
 The keys of the source become an index, in parts if they are many; for each part, the key columns of the table are read
-unit by unit, side by side, and looked up. Rows of the table that no row of the source matches are known at once, rows
+side by side or several small units at once, and looked up. Rows of the table that no row of the source matches are known at once, rows
 of the source that match nothing after the last unit.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TypeAlias
 
 import numpy as np
@@ -53,8 +54,9 @@ _ROW_BITS, _ROW_MASK = np.uint64(32), np.uint64(0xFFFFFFFF)
 _MOST_LISTED = 256
 # Keys looked up in an index at most, and the rows of the table for each from which on this takes less than reading all.
 _MOST_LOOKED_UP, _LOOK_UP_ROWS = 8192, 8
-# Nanoseconds to look up a key among few, whose index stays in the processor's cache, and among many.
-_FEW_KEYS, _LOOK_UP, _LOOK_UP_MANY = 1 << 14, 1.0, 10.0
+# Nanoseconds to look up a key among few, whose index stays in the processor's cache, and among many. Few take 1 ns, but two
+# threads pay from units of 250,000 rows on: one decodes while the other plans.
+_FEW_KEYS, _LOOK_UP, _LOOK_UP_MANY = 1 << 14, 8.0, 10.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -441,14 +443,15 @@ class _UnitMatches:
 
 def _step(
     context: ScanContext, source: Source, rules: Rules, part: _Part, projection: Projection, seen: _Seen
-) -> Callable[[CandidateUnit], _UnitMatches]:
-    """The function that looks up the keys of one unit, and notes the rows of the source that match."""
+) -> Callable[[Sequence[CandidateUnit]], list[_UnitMatches]]:
+    """The function that looks up the keys of units, and notes the rows of the source that match."""
 
-    def step(chosen: CandidateUnit) -> _UnitMatches:
+    def step(units: Sequence[CandidateUnit]) -> list[_UnitMatches]:
+        read = read_columns(context, units, projection)
+        return [look_up(chosen, values) for chosen, values in zip(units, read, strict=True)]
+
+    def look_up(chosen: CandidateUnit, read: Sequence[pa.Array]) -> _UnitMatches:
         number = chosen.files.fragment.stored_id
-        if not len(chosen.rows):
-            return _UnitMatches(number, np.empty(0, np.int64), 0, 0)
-        read = read_columns(context, chosen, projection)
         values: Columns = dict(zip(rules.of_target, read, strict=True))
         found = _Lookup(rules, part, values, len(chosen.rows))
         found.run(seen.is_matched)
@@ -464,13 +467,16 @@ def _step(
     return step
 
 
-def read_columns(context: ScanContext, chosen: CandidateUnit, projection: Projection) -> list[pa.Array]:
-    """The columns of the chosen rows of a unit.
+def read_columns(
+    context: ScanContext, units: Sequence[CandidateUnit], projection: Projection
+) -> list[list[pa.Array]]:
+    """The columns of the chosen rows of each unit.
 
     Parameters
     ----------
     context : ScanContext
-    chosen : CandidateUnit
+    units : sequence of CandidateUnit
+        Each with a row.
     projection : Projection
 
     Raises
@@ -478,9 +484,16 @@ def read_columns(context: ScanContext, chosen: CandidateUnit, projection: Projec
     FormatError, StoreError
         The columns cannot be read.
     """
-    # Units are read side by side, so that one thread reads all columns of each.
-    read = rows_of(context, [FilteredUnit(chosen.files, chosen.rows, chosen.rows)], projection, few=True)
-    return [as_array(column) for column in read[0].pieces[0]]
+    # Groups of units are read side by side, so that one thread reads all columns of each.
+    wanted = [FilteredUnit(c.files, c.rows, c.rows) for c in units]
+    pieces = [piece for mine in rows_of(context, wanted, projection, few=True) for piece in mine.pieces]
+    if len(pieces) == len(units):
+        return [[as_array(column) for column in piece] for piece in pieces]
+    edges = accumulate((len(c.rows) for c in units), initial=0)
+    return [
+        [as_array(column.slice(start, len(c.rows))) for column in pieces[0]]
+        for start, c in zip(edges, units, strict=False)
+    ]
 
 
 class _Lookup:

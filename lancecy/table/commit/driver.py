@@ -312,7 +312,7 @@ class _Answers:
                     return store.get(path)
                 except DatasetNotFoundError as error:
                     raise missing_file(error, known, Fragment(fragment_id, deletion_file=file))
-            case Read(path, None, identity) if identity and not self.store.traits.is_mapped:
+            case Read(path, None, identity) if identity:
                 kept = manifest_bytes(self.session, self.location.limits, self.store, path, identity)
                 return self.store.get(path) if kept is None else kept
             case HeadFile(bases, file):
