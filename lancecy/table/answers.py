@@ -28,6 +28,7 @@ from lancecy.table.requests import (
     Scan,
     Steps,
     Wait,
+    one_by_one,
 )
 
 __all__ = ["answer", "run", "run_on"]
@@ -74,7 +75,7 @@ def run(steps: Steps[T], answer_of: Callable[[Request], Any]) -> T:
 
 def run_on(steps: Steps[T], store: Store) -> T:
     """Run a generator whose requests a store alone can answer (see :func:`run`)."""
-    return run(steps, lambda request: answer(request, store))
+    return run(one_by_one(steps), lambda request: answer(request, store))
 
 
 def answer(request: Request, store: Store) -> Any:

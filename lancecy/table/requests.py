@@ -8,7 +8,7 @@ of the tests answers the same generators with every possible fault. Paths are be
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
@@ -37,9 +37,12 @@ __all__ = [
     "Scan",
     "Steps",
     "StoreTime",
+    "Together",
     "Wait",
     "again",
     "below",
+    "one_by_one",
+    "together",
 ]
 
 
@@ -244,6 +247,20 @@ class Wait:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Requests in any order, perhaps at the same time.
+
+    Answered with a list of their answers in their order; the answer of one that failed is its ``LanceError``.
+
+    Attributes
+    ----------
+    requests : tuple of request
+    """
+
+    requests: tuple[Request, ...]
+
+
 Request: TypeAlias = (
     List
     | Scan
@@ -264,10 +281,14 @@ Request: TypeAlias = (
     | Remove
     | StoreTime
     | InOtherTable
+    | Together
 )
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[Request, Any, T]
+
+# Generators that wait at the same time, at most: each may hold the data of a request.
+_AT_ONCE = 64
 
 
 def again(request: Request, tries: int) -> Steps[Any]:
@@ -280,6 +301,73 @@ def again(request: Request, tries: int) -> Steps[Any]:
                 raise
             yield Pause(attempt)
     return (yield request)
+
+
+def together(several: Sequence[Steps[T]]) -> Steps[list[T]]:
+    """Run generators in lockstep: the requests of one round are made together.
+
+    Parameters
+    ----------
+    several : sequence of generators of requests
+        Independent of each other.
+
+    Returns
+    -------
+    list
+        Their values, in order.
+    """
+    values: list[T] = []
+    for at in range(0, len(several), _AT_ONCE):
+        values += yield from _in_rounds(several[at : at + _AT_ONCE])
+    return values
+
+
+def _in_rounds(several: Sequence[Steps[T]]) -> Steps[list[T]]:
+    if len(several) == 1:
+        return [(yield from several[0])]
+    values: dict[int, T] = {}
+    answers: dict[int, Any] = dict.fromkeys(range(len(several)))
+    while answers:
+        waiting: dict[int, Request] = {}
+        for index, answer in answers.items():
+            steps = several[index]
+            try:
+                waiting[index] = steps.throw(answer) if isinstance(answer, LanceError) else steps.send(answer)
+            except StopIteration as end:
+                values[index] = end.value
+        found = (yield Together(tuple(waiting.values()))) if waiting else ()
+        answers = dict(zip(waiting, found, strict=True))
+    return [values[index] for index in range(len(several))]
+
+
+def one_by_one(steps: Steps[T]) -> Steps[T]:
+    """The same requests, of which none is made together with others."""
+    try:
+        request = next(steps)
+        while True:
+            try:
+                answer = yield from _each(request) if isinstance(request, Together) else _one(request)
+            except LanceError as error:
+                request = steps.throw(error)
+            else:
+                request = steps.send(answer)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+
+
+def _one(request: Request) -> Steps[Any]:
+    return (yield request)
+
+
+def _each(several: Together) -> Steps[list[Any]]:
+    answers: list[Any] = []
+    for request in several.requests:
+        try:
+            answers.append((yield request))
+        except LanceError as error:
+            answers.append(error)
+    return answers
 
 
 def below(folder: str, steps: Steps[T]) -> Steps[T]:
@@ -322,6 +410,8 @@ def _in(folder: str, request: Request) -> Request:
             return replace(request, table=f"{table}/{folder}")
         case Remove(paths):
             return Remove(tuple(f"{folder}/{path}" for path in paths))
+        case Together(requests):
+            return Together(tuple(_in(folder, each) for each in requests))
     return request
 
 

@@ -27,7 +27,7 @@ from lancecy.table.operations import (
     update,
 )
 from lancecy.table.operations.key_filter import KeyFilter
-from lancecy.table.requests import Create, Put, Read, Steps, again
+from lancecy.table.requests import Create, Put, Read, Steps, again, one_by_one
 from lancecy.table.rows.deletion import DeletionVector
 from lancecy.table.versions import ConditionalPut, ManifestLocation, Outcome
 from lancecy.table.wire import manifest as manifest_wire
@@ -244,7 +244,7 @@ def manifest_is_written_before_the_files_it_names() -> Iterator[None]:
     right = commit._Commit._race
 
     def wrong(self: Any) -> Steps[Any]:
-        steps, waiting = right(self), []
+        steps, waiting = one_by_one(right(self)), []
         try:
             request = next(steps)
             while True:

@@ -43,6 +43,7 @@ from lancecy.table.requests import (
     Steps,
     StoreTime,
     Wait,
+    one_by_one,
 )
 from lancecy.table.wire.indices import decode_index_section
 from lancecy.table.wire.manifest import decode
@@ -298,6 +299,7 @@ def run(
     """
     sticky: Fault | None = None
     busy = 0
+    steps = one_by_one(steps)
     request = next(steps)
     while True:
         yield request

@@ -16,7 +16,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from lancecy.errors import DatasetNotFoundError, ExistsError, FormatError, StoreError, UnsupportedError
+from lancecy.errors import (
+    DatasetNotFoundError,
+    ExistsError,
+    FormatError,
+    LanceError,
+    StoreError,
+    UnsupportedError,
+)
 from lancecy.session import Session
 from lancecy.store.base import PutMode, Store
 from lancecy.store.local import NETWORK, LocalStore
@@ -36,12 +43,15 @@ from lancecy.table.requests import (
     InOtherTable,
     List,
     ListOwned,
+    Now,
+    RandomBits,
     Read,
     ReadDeletion,
     Remove,
     Request,
     Steps,
     StoreTime,
+    Together,
 )
 from lancecy.table.snapshot import manifest_bytes
 from lancecy.table.versions import VersionStore, version_store
@@ -305,6 +315,10 @@ class _Answers:
 
     def answer(self, request: Request) -> Any:
         match request:
+            case Together(requests):
+                if any(isinstance(each, Now | RandomBits) for each in requests):
+                    return [self._tried(each) for each in requests]
+                return self.session.map_requests(self._tried, requests)
             case ReadDeletion(bases, fragment_id, file):
                 known = self._bases(bases)
                 store, path = known.deletion(fragment_id, file)
@@ -331,6 +345,13 @@ class _Answers:
                 store, prefix = self._table(place)
                 return store.get(prefix + path)
         return answer(request, self.store)
+
+    def _tried(self, request: Request) -> Any:
+        """The answer to one of several requests, or its error."""
+        try:
+            return self.answer(request)
+        except LanceError as error:
+            return error
 
     def _table(self, place: str) -> tuple[Store, str]:
         """Store of another table and the prefix of its paths; the policy for bases applies."""

@@ -17,7 +17,7 @@ from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.table.manifest import DeletionFile
 from lancecy.table.operations.base import Footprint, Newest, NewManifest, Operation, VersionStamp
 from lancecy.table.operations.deletions import Deletions, delete_in, resolve_rows
-from lancecy.table.requests import ReadDeletion, Steps
+from lancecy.table.requests import ReadDeletion, Steps, together
 from lancecy.table.rows import deletion
 from lancecy.table.wire.fragment import decode_deletion_file
 from lancecy.table.wire.manifest_file import ManifestFile
@@ -74,8 +74,9 @@ class Delete(Operation):
         FormatError, DatasetNotFoundError
             A deletion file is damaged or missing.
         """
-        for fragment_id, file in self.files.items():
-            yield from _check_file(newest.stored, fragment_id, file, newest.limits)
+        yield from together(
+            [_check_file(newest.stored, number, file, newest.limits) for number, file in self.files.items()]
+        )
 
         earlier = None if before is None else (before[0].files, before[1])
         found = yield from resolve_rows(self.rows, newest, earlier)

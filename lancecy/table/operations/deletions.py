@@ -23,7 +23,7 @@ from lancecy.table.manifest import DeletionFile, Fragment
 from lancecy.table.operations.base import Newest, NewManifest
 from lancecy.table.operations.base_paths import check_bases_known
 from lancecy.table.paths import DELETIONS, deletion_file_name
-from lancecy.table.requests import Put, RandomBits, ReadDeletion, Steps
+from lancecy.table.requests import Put, RandomBits, ReadDeletion, Steps, together
 from lancecy.table.rows import deletion, roaring
 from lancecy.table.rows.deletion import DeletionVector
 from lancecy.table.wire.fragment import encode_deletion_file
@@ -72,9 +72,9 @@ def resolve_rows(
     FormatError, DatasetNotFoundError
         A deletion file is damaged or missing.
     """
-    base, limits = newest.stored, newest.limits
+    base = newest.stored
     files: dict[int, DeletionFile] = {}
-    removed: list[int] = []
+    changed: dict[int, Fragment] = {}
     for fragment_id, offsets in rows.items():
         fragment = base.fragments.get(fragment_id)
         if fragment is None:
@@ -88,12 +88,23 @@ def resolve_rows(
             files[fragment_id] = earlier
             continue
         _check_rows(fragment, offsets)
-        vector = yield from _merged(base, fragment, offsets, limits)
-        if len(vector) == fragment.physical_rows:
-            removed.append(fragment_id)
-        else:
-            files[fragment_id] = yield from write_deletions(fragment_id, vector, base.version)
-    return Deletions(files, tuple(removed))
+        changed[fragment_id] = fragment
+    made = yield from together(
+        [_written(base, number, part, rows[number], newest.limits) for number, part in changed.items()]
+    )
+    removed = tuple(number for number, file in zip(changed, made, strict=True) if file is None)
+    files.update((number, file) for number, file in zip(changed, made, strict=True) if file is not None)
+    return Deletions(files, removed)
+
+
+def _written(
+    base: ManifestFile, fragment_id: int, fragment: Fragment, rows: Int64, limits: Limits
+) -> Steps[DeletionFile | None]:
+    """The deletion file of a fragment with these rows too, now written; None if no row is left."""
+    vector = yield from _merged(base, fragment, rows, limits)
+    if len(vector) == fragment.physical_rows:
+        return None
+    return (yield from write_deletions(fragment_id, vector, base.version))
 
 
 def delete_in(made: NewManifest, deletions: Deletions, base: ManifestFile) -> None:

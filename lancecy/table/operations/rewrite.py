@@ -38,7 +38,7 @@ from lancecy.table.operations.new_fragments import (
     fragment_id_of,
     max_fragment_id,
 )
-from lancecy.table.requests import Steps
+from lancecy.table.requests import Steps, together
 from lancecy.table.rows.deletion import DeletionVector
 from lancecy.table.wire.fragment import encode_fragment
 from lancecy.table.wire.manifest_file import ManifestFile
@@ -156,10 +156,15 @@ class Rewrite(Operation):
         number = max_fragment_id(newest.stored.message)
         groups = []
         gone = {} if before is None else dict(before[0]._gone)
+        changed = [
+            part
+            for group in self.groups
+            for part in group.old
+            if part.id not in gone or gone[part.id].now != _stored(part, newest)
+        ]
+        found = yield from together([_gone_from(part, newest) for part in changed])
+        gone.update(zip((part.id for part in changed), found, strict=True))
         for group in self.groups:
-            for part in group.old:
-                if part.id not in gone or gone[part.id].now != _stored(part, newest):
-                    gone[part.id] = yield from _gone_from(part, newest)
             deleted = _deleted_since(group, gone)
             new = []
             for part, offsets in zip(group.new, deleted, strict=True):

@@ -32,7 +32,7 @@ from lancecy.table.operations import (
 )
 from lancecy.table.operations.base import Newest
 from lancecy.table.paths import Naming, deletion_file_name, manifest_name
-from lancecy.table.requests import ReadDeletion, Request
+from lancecy.table.requests import ReadDeletion, Request, one_by_one
 from lancecy.table.snapshot import Snapshot
 from lancecy.table.versions import version_store
 from lancecy.table.wire.manifest_file import ManifestFile, decode_manifest_file
@@ -214,7 +214,8 @@ def resolved(
     path = f"_versions/{manifest_name(version, Naming.V2)}"
     newest = decode_manifest_file(store.get(path), path, version, DEFAULT_LIMITS)
     history = History(version_store(store), Naming.V2, DEFAULT_LIMITS, 1)
-    found = run(plan.resolve(Newest(newest, history, DEFAULT_LIMITS), before), answer_of)
+    steps = plan.resolve(Newest(newest, history, DEFAULT_LIMITS), before)
+    found = run(one_by_one(steps), answer_of)
     return (found, newest), reads
 
 
