@@ -130,8 +130,8 @@ def _remainder_by(chunk: pa.Array, divisor: int) -> pa.Array:
 
 
 def _remainders(values: Any, divisor: int, out: Any) -> None:
-    least = values.min()
-    if values.itemsize == 8 and least >= 0 and max(int(values.max()), divisor) < 1 << 32:
+    # As an unsigned number, a negative one is larger than all others.
+    if values.itemsize == 8 and max(int(values.view(np.uint64).max()), divisor) < 1 << 32:
         # Processors divide and multiply integers of 32 bits several times faster.
         values, number = values.astype(np.uint32), np.uint32(divisor)
         whole = np.floor_divide(values, number)
@@ -141,7 +141,7 @@ def _remainders(values: Any, divisor: int, out: Any) -> None:
     np.floor_divide(values, divisor, out=out)
     np.multiply(out, divisor, out=out)
     np.subtract(values, out, out=out)
-    if least < 0:
+    if values.min() < 0:
         np.subtract(out, divisor, out=out, where=(values < 0) & (out != 0))
 
 
