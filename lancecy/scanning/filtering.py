@@ -56,8 +56,10 @@ __all__ = [
 SMALL_ROWS = 8192
 _MIN_CODED = 16384
 """Fewest rows of a unit whose texts are compared by their codes."""
-_ROWS_TOGETHER = 1 << 18
+_ROWS_TOGETHER = 1 << 20
 """Most rows of units whose columns are read together."""
+_BYTES_TOGETHER = 16 << 20
+"""Encoded bytes below which one thread tests units as one column."""
 _FEW_UNITS = 256
 
 U = TypeVar("U")
@@ -208,22 +210,26 @@ def all_passing(context: ScanContext, units: Sequence[CandidateUnit]) -> list[Fi
     if all(c.projection.filter is None for c in units):
         return [FilteredUnit(c.files, c.rows, c.rows) for c in units]
     work = sum(bytes_of(c, c.projection.filter_fields) for c in units)
+    use_threads = are_worth_threads(
+        [(c.files, len(c.rows)) for c in units], units[0].projection.filter_fields
+    )
     # One thread decodes units of few bytes: then as one.
-    most = None if work < INLINE_BYTES and all(c.files.mapped for c in units) else SMALL_ROWS
-    if not are_worth_threads([(c.files, len(c.rows)) for c in units], units[0].projection.filter_fields):
-        work = 0.0
-    groups = list(_small_groups(units, most))
-    found = map_sized(context, lambda group: _passing_group(context, group), groups, work)
+    is_little = work < (INLINE_BYTES if use_threads else _BYTES_TOGETHER)
+    groups = list(_small_groups(units, is_little and all(c.files.mapped for c in units)))
+    found = map_sized(
+        context, lambda group: _passing_group(context, group), groups, work if use_threads else 0.0
+    )
     return [c for group in found for c in group]
 
 
-def _small_groups(units: Sequence[CandidateUnit], most: int | None) -> Iterator[list[CandidateUnit]]:
-    """Group units for which one filter is evaluated once; units of many rows stay alone."""
+def _small_groups(units: Sequence[CandidateUnit], are_joined: bool) -> Iterator[list[CandidateUnit]]:
+    """Group units for which one filter is evaluated once; units of many rows stay alone, unless they are joined."""
+    most = _ROWS_TOGETHER if are_joined else SMALL_ROWS
     group: list[CandidateUnit] = []
     rows = 0
     for c in units:
         # Every fragment has its own dictionary: merging them may cost more than it saves.
-        is_full = most is not None and (rows + len(c.rows) > most or _has_dictionary(c.projection))
+        is_full = rows + len(c.rows) > most or (not are_joined and _has_dictionary(c.projection))
         if group and (is_full or _coded(c) or _coded(group[0]) or c.projection is not group[0].projection):
             yield group
             group, rows = [], 0
