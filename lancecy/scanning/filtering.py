@@ -166,21 +166,27 @@ def spread_candidates(
     found = [c for c in opened if len(c.rows)]
     for c in found:
         c.files.prepare(fields, context.session)
-    if not are_worth_threads([(c.files, len(c.rows)) for c in found], fields, row_ns):
-        return [*chain.from_iterable(map(step, _of_few_rows(found)))]
-    return [*chain.from_iterable(context.spread(lambda c: step([c]), found, fragment_of))]
+    items = [(c.files, len(c.rows)) for c in found]
+    groups = list(_groups(found, fields, context.session.threads))
+    if are_worth_threads(items, fields, row_ns, len(groups)):
+        return [*chain.from_iterable(context.spread(step, groups, lambda group: fragment_of(group[0])))]
+    return [*chain.from_iterable(map(step, _groups(found, fields, 1)))]
 
 
-def _of_few_rows(units: Sequence[CandidateUnit]) -> Iterator[list[CandidateUnit]]:
-    """Units in groups that are read together."""
+def _groups(
+    units: Sequence[CandidateUnit], fields: Sequence[Field], threads: int
+) -> Iterator[list[CandidateUnit]]:
+    """Units in groups that are read together, as many as there are threads or more."""
+    most = min(_ROWS_TOGETHER, -(-sum(len(c.rows) for c in units) // threads))
     group: list[CandidateUnit] = []
-    rows = 0
+    rows, nbytes = 0, 0.0
     for c in units:
-        if group and rows + len(c.rows) > _ROWS_TOGETHER:
+        more = bytes_of(c, fields)
+        if group and (rows + len(c.rows) > most or nbytes + more > _BYTES_TOGETHER):
             yield group
-            group, rows = [], 0
+            group, rows, nbytes = [], 0, 0.0
         group.append(c)
-        rows += len(c.rows)
+        rows, nbytes = rows + len(c.rows), nbytes + more
     if group:
         yield group
 

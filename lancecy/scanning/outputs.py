@@ -144,7 +144,10 @@ def map_sized(context: ScanContext, function: Callable[[T], U], items: Sequence[
 
 
 def are_worth_threads(
-    items: Sequence[tuple[FragmentFiles, int]], fields: Sequence[Field], row_ns: float = 0.0
+    items: Sequence[tuple[FragmentFiles, int]],
+    fields: Sequence[Field],
+    row_ns: float = 0.0,
+    num_jobs: int | None = None,
 ) -> bool:
     """Whether several threads read fields of memory-mapped fragments in less time than one.
 
@@ -156,13 +159,15 @@ def are_worth_threads(
         Top-level fields, pruned.
     row_ns : float, nanoseconds
         What is done with a row when it is read.
+    num_jobs : int, optional
+        Number of parts that threads take; by default each fragment is one.
     """
     taken = row_ns * sum(num_rows for _, num_rows in items)
     for files, num_rows in items:
         for wanted in fields:
             _, row, byte = _of_field(_costs_of(files), wanted)
             taken += num_rows * (row + byte * files.estimated_bytes([wanted]) / max(1, files.num_rows))
-    return taken >= _WORTH_NANOSECONDS * len(items)
+    return taken >= _WORTH_NANOSECONDS * (len(items) if num_jobs is None else num_jobs)
 
 
 def read_field(

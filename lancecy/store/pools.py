@@ -16,10 +16,12 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from enum import IntEnum
-from typing import Any, ParamSpec, TypeVar
+from typing import Generic, ParamSpec, TypeVar, cast
 
 __all__ = ["Level", "Pools", "processors"]
 
@@ -56,6 +58,7 @@ class Pools:
     def _renew(self) -> None:
         """Drop threads and lock: initially, and in a forked child, where the threads do not exist."""
         self._lock = threading.Lock()
+        self._part = threading.Lock()
         self._pools: dict[Level, ThreadPoolExecutor] = {}
         self._here = threading.local()
 
@@ -74,15 +77,19 @@ class Pools:
         return pool
 
     def _made(self, level: Level) -> ThreadPoolExecutor:
-        size = {
+        name = f"lancecy-{level.name.lower()}"
+        return ThreadPoolExecutor(
+            self._size(level), name, initializer=_set_level, initargs=(self._here, level)
+        )
+
+    def _size(self, level: Level) -> int:
+        return {
             Level.AHEAD: max(4, self.threads),
             # A worker of a cluster runs one task per processor, and the units of all of them wait here. Of many
             # small files most of the time is spent waiting.
             Level.WAITING: max(48, 2 * self.threads),
             Level.WORKING: self.threads,
         }.get(level, 64)
-        name = f"lancecy-{level.name.lower()}"
-        return ThreadPoolExecutor(size, name, initializer=_set_level, initargs=(self._here, level))
 
     def may_use(self, level: Level) -> bool:
         """Whether the current thread may wait for work submitted to the pool of that level."""
@@ -112,8 +119,45 @@ class Pools:
         alone = level is Level.WORKING and self.threads == 1
         if len(todo) <= 1 or alone or not self.may_use(level):
             return [function(item) for item in todo]
-        pool = self.pool(level)
-        return _finish([pool.submit(function, item) for item in todo])
+        shared = _Shared(function, todo)
+        with self._taking_part(level) as takes_part:
+            pool, size = self.pool(level), self._size(level)
+            futures = [pool.submit(shared.run) for _ in range(min(len(todo), size) - takes_part)]
+            try:
+                if takes_part:
+                    shared.run()
+                    for future in futures:
+                        future.cancel()
+                for future in futures:
+                    if not future.cancelled():
+                        future.result()
+            except BaseException:
+                shared.stop()
+                for future in futures:
+                    future.cancel()
+                wait(futures)
+                raise
+        return shared.results()
+
+    @contextmanager
+    def _taking_part(self, level: Level) -> Iterator[bool]:
+        """Whether the current thread does a part of the work as well, as a thread of that level.
+
+        A thread that is woken up may share the processor of the one that woke it for milliseconds, so one thread less
+        is woken up. Where several threads ask for work at once, one of them takes part.
+        """
+        # A child that the work forks has others.
+        part, here = self._part, self._here
+        if level is not Level.WORKING or not part.acquire(blocking=False):
+            yield False
+            return
+        before = getattr(here, "level", -1)
+        here.level = level
+        try:
+            yield True
+        finally:
+            here.level = before
+            part.release()
 
     def close(self) -> None:
         """End all threads once they are done; new ones start when needed."""
@@ -134,15 +178,38 @@ def _set_level(here: threading.local, level: Level) -> None:
     here.level = level
 
 
-def _finish(futures: Sequence[Future[Any]]) -> list[Any]:
-    """All results in order; after an error it returns only when no item of the batch is running."""
-    try:
-        return [future.result() for future in futures]
-    except BaseException:
-        for future in futures:
-            future.cancel()
-        wait(futures)
-        raise
+class _Shared(Generic[T, U]):
+    """Items that several threads take one after the other."""
+
+    def __init__(self, function: Callable[[T], U], items: Sequence[T]) -> None:
+        self._function = function
+        self._left = deque(enumerate(items))
+        self._results: list[U | None] = [None] * len(items)
+        self._errors: dict[int, Exception] = {}
+
+    def run(self) -> None:
+        """Take items until none is left, or one fails."""
+        while self._left:
+            try:
+                number, item = self._left.popleft()
+            except IndexError:
+                return
+            try:
+                self._results[number] = self._function(item)
+            except Exception as error:  # noqa: BLE001 - raised where the results are wanted
+                self._errors[number] = error
+                self.stop()
+
+    def stop(self) -> None:
+        """Leave out items that no thread has taken."""
+        self._left.clear()
+
+    def results(self) -> list[U]:
+        """The results in order, once no thread is running; the error of the first item that failed is raised."""
+        if self._errors:
+            errors, self._errors = self._errors, {}
+            raise errors[min(errors)]
+        return cast("list[U]", self._results)
 
 
 _LIVE: weakref.WeakSet[Pools] = weakref.WeakSet()

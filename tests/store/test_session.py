@@ -288,7 +288,79 @@ def test_levels_only_lead_downwards() -> None:
     pools.close()
 
 
+def test_the_thread_that_asks_takes_part_as_a_thread_of_that_level() -> None:
+    pools = Pools(2)
+    both = threading.Barrier(2)
+
+    def inside(_: int) -> tuple[int, list[Level]]:
+        both.wait(20)
+        return threading.get_ident(), [level for level in Level if pools.may_use(level)]
+
+    found = pools.map(Level.WORKING, inside, range(2))
+    assert threading.get_ident() in dict(found)
+    assert len(dict(found)) == 2
+    assert all(levels == [Level.STORAGE] for _, levels in found)
+    assert all(pools.may_use(level) for level in Level)
+    pools.close()
+
+
+def test_several_threads_that_ask_at_once_get_their_own_results() -> None:
+    pools = Pools(2)
+    results: dict[int, list[int]] = {}
+
+    def ask(number: int) -> None:
+        def step(item: int) -> int:
+            time.sleep(0.001)
+            return number * item
+
+        results[number] = pools.map(Level.WORKING, step, range(30))
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert results == {number: [number * item for item in range(30)] for number in range(6)}
+    pools.close()
+
+
+def test_an_interruption_of_the_thread_that_asks_ends_the_others_first() -> None:
+    pools = Pools(2)
+    main, both, running = threading.get_ident(), threading.Barrier(2), []
+
+    def step(item: int) -> None:
+        if item < 2:
+            both.wait(20)
+        if threading.get_ident() == main:
+            raise KeyboardInterrupt
+        running.append(item)
+        time.sleep(0.05)
+        running.remove(item)
+
+    with pytest.raises(KeyboardInterrupt):
+        pools.map(Level.WORKING, step, range(50))
+    assert running == []
+    assert pools.may_use(Level.WORKING)
+    assert pools.map(Level.WORKING, abs, [-1, -2]) == [1, 2]
+    pools.close()
+
+
 # Forks
+
+
+def test_work_that_forks_ends_in_the_child_as_well() -> None:
+    session = Session(threads=2)
+    main = threading.get_ident()
+
+    def child() -> None:
+        assert session.map(abs, [-1, -2]) == [1, 2]
+
+    def step(_: int) -> None:
+        if threading.get_ident() == main:
+            in_child(child)
+
+    session.map(step, range(8))
+    session.close()
 
 
 def test_child_starts_with_fresh_threads(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings.arrow.columns import ArrowArray, as_array
+from lancecy.encodings.blocks.memory import uninitialized
 from lancecy.errors import UnsupportedError
 
 __all__ = ["Int64", "KeyIndex", "Keys", "UInt64", "check_key_type", "key_hashes", "keys_of", "same_keys"]
@@ -133,7 +134,8 @@ class KeyIndex:
         self._rows = None if keys.valid is None else np.flatnonzero(keys.valid)
         self._words = np.ascontiguousarray(keys.words if self._rows is None else keys.words[self._rows])
         size = max(2, 1 << (2 * self._words.size - 1).bit_length())
-        self._slots, self._marks = np.empty(size, np.int64), np.empty(max(size, _LEAST_MARKS), np.uint8)
+        self._slots = uninitialized(size, np.int64)
+        self._marks = uninitialized(max(size, _LEAST_MARKS), np.uint8)
         chain = np.empty(self._words.size, np.int64)
         self.repeats = kernels.index_words(self._words, self._slots, chain, self._marks) > 0
         self.chain = chain
@@ -149,8 +151,7 @@ class KeyIndex:
         words : (m,) uint64
         """
         words = np.ascontiguousarray(words)
-        # Memory is taken for the rows that are found only: an array that is not written to is none.
-        at, rows = np.empty(words.size, np.int64), np.empty(words.size, np.int64)
+        at, rows = uninitialized(words.size, np.int64), uninitialized(words.size, np.int64)
         count = kernels.find_words(words, self._words, self._slots, self._marks, at, rows)
         places, chosen = at[:count].copy(), rows[:count].copy()
         return places, chosen if self._rows is None else self._rows[chosen]

@@ -1,8 +1,8 @@
 """Which rows of a source match which rows of a table.
 
-The keys of the source become an index, in parts if they are many; for each part, the key columns of the table are read
-side by side or several small units at once, and looked up. Rows of the table that no row of the source matches are known at once, rows
-of the source that match nothing after the last unit.
+The keys of the source become an index, in parts if they are many. For each part, the key columns of the table are
+read and looked up: large units side by side, small ones together. Rows of the table that no row of the source matches
+are known at once, rows of the source that match nothing after the last unit.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Validity bitmaps are made in it and read here.
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +20,9 @@ from lancecy import kernels
 from lancecy.errors import FormatError
 from lancecy.store.base import Memory
 
-__all__ = ["POOL", "BufferPool", "allocate", "mask_of", "memory_of", "slot_validity"]
+__all__ = ["POOL", "BufferPool", "allocate", "mask_of", "memory_of", "slot_validity", "uninitialized"]
 
+Number = TypeVar("Number", bound=np.generic)
 
 _SMALLEST = 256 << 10
 """Smaller blocks come from Arrow, whose allocator reuses them."""
@@ -136,6 +137,28 @@ def allocate(nbytes: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
     block = POOL.take(nbytes)
     lease = _Lease(block, nbytes, POOL)
     return pa.foreign_buffer(block.address, nbytes, lease), np.asarray(lease)
+
+
+def uninitialized(count: int, dtype: type[Number]) -> NDArray[Number]:
+    """An array with undefined content, from the same memory as that of ``allocate``.
+
+    Parameters
+    ----------
+    count : int
+    dtype : NumPy number type
+
+    Returns
+    -------
+    (count,) dtype, writable
+
+    Examples
+    --------
+    >>> from lancecy.encodings.blocks.memory import uninitialized
+    >>> uninitialized(3, np.int64).shape
+    (3,)
+    """
+    nbytes = count * np.dtype(dtype).itemsize
+    return np.empty(count, dtype) if nbytes < _SMALLEST else allocate(nbytes)[1].view(dtype)
 
 
 def memory_of(buffer: object) -> Memory:

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lancecy.encodings.blocks.memory import allocate
+
 __all__ = [
     "LONG_PATTERN",
     "Data",
@@ -121,22 +123,26 @@ def _remainder_by(chunk: pa.Array, divisor: int) -> pa.Array:
         return chunk
     # Rows from the start of the buffers on, so that the validity fits.
     values = np.frombuffer(data, chunk.type.to_pandas_dtype(), chunk.offset + len(chunk))
-    found = np.empty_like(values)
+    memory, view = allocate(values.nbytes)
+    found = view.view(values.dtype)
+    # One array for all pieces: the system would clear a new one for each.
+    room = np.empty(_CACHED_VALUES, np.uint32), np.empty(_CACHED_VALUES, np.uint32)
     for start in range(0, values.size, _CACHED_VALUES):
         piece = slice(start, start + _CACHED_VALUES)
-        _remainders(values[piece], divisor, found[piece])
-    made = pa.Array.from_buffers(chunk.type, values.size, [validity, pa.py_buffer(found)])
+        _remainders(values[piece], divisor, found[piece], room)
+    made = pa.Array.from_buffers(chunk.type, values.size, [validity, memory])
     return made.slice(chunk.offset, len(chunk))
 
 
-def _remainders(values: Any, divisor: int, out: Any) -> None:
+def _remainders(values: Any, divisor: int, out: Any, room: tuple[Any, Any]) -> None:
     # As an unsigned number, a negative one is larger than all others.
-    if values.itemsize == 8 and max(int(values.view(np.uint64).max()), divisor) < 1 << 32:
+    if values.itemsize == 8 and int(np.bitwise_or.reduce(values.view(np.uint64))) | divisor < 1 << 32:
         # Processors divide and multiply integers of 32 bits several times faster.
-        values, number = values.astype(np.uint32), np.uint32(divisor)
-        whole = np.floor_divide(values, number)
-        np.multiply(whole, number, out=whole)
-        out[:] = np.subtract(values, whole, out=whole)
+        narrow, whole = (part[: values.size] for part in room)
+        np.copyto(narrow, values, casting="unsafe")
+        np.floor_divide(narrow, np.uint32(divisor), out=whole)
+        np.multiply(whole, np.uint32(divisor), out=whole)
+        np.subtract(narrow, whole, out=out, casting="unsafe")
         return
     np.floor_divide(values, divisor, out=out)
     np.multiply(out, divisor, out=out)

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from lancecy.encodings.blocks import memory
-from lancecy.encodings.blocks.memory import BufferPool, allocate
+from lancecy.encodings.blocks.memory import BufferPool, allocate, uninitialized
 
 LARGE = 1 << 20
 
@@ -147,3 +147,12 @@ def test_threads_never_get_the_same_block() -> None:
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+@pytest.mark.parametrize("count", [0, 5, LARGE])
+def test_uninitialized_arrays_can_be_written(count: int) -> None:
+    one, other = uninitialized(count, np.int64), uninitialized(count, np.uint8)
+    one[:], other[:] = np.arange(count), 7
+    assert (one.dtype, one.shape, one.flags.writeable) == (np.dtype(np.int64), (count,), True)
+    assert one.tolist() == list(range(count))
+    assert bytes(other) == b"\7" * count

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
 from lancecy.errors import DatasetNotFoundError, StoreError
 from lancecy.session import Session
+from lancecy.store.base import ObjectMeta, PutMode
 from lancecy.store.local import LocalStore
+from lancecy.store.memory import MemoryStore
 from lancecy.table.answers import run, run_on
 from lancecy.table.commit.driver import drive
 from lancecy.table.location import TableLocation
@@ -102,3 +105,20 @@ def test_requests_below_a_folder_stay_below_it(tmp_path: Path) -> None:
     listed = run_on(_of(List("tree")), store)
     assert isinstance(listed, list)
     assert [meta.path for meta in listed] == ["tree/b/000.bin", "tree/b/001.bin"]
+
+
+class _WaitsForTwo(MemoryStore):
+    """Answers a write when another one came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.two = threading.Barrier(2)
+
+    def put(self, path: str, data: bytes | memoryview, mode: PutMode = PutMode.OVERWRITE) -> ObjectMeta:
+        self.two.wait(timeout=30)
+        return super().put(path, data, mode)
+
+
+def test_requests_of_a_round_are_made_at_the_same_time() -> None:
+    place = TableLocation.of("memory://table")
+    assert drive(writing(2), _WaitsForTwo(), Session(), place) == [0, 1]
