@@ -197,12 +197,16 @@ def physical_rows(fragment: Fragment, parts: Sequence[Part]) -> int:
     FormatError
         Files disagree with each other or with the manifest.
     """
-    counts = {part.reader.num_rows for part in parts}
-    if len(counts) > 1:
-        raise FormatError(f"data files hold different numbers of rows: {sorted(counts)}")
-    if not counts:
+    # One file for each number, as a fragment may have hundreds.
+    paths = {part.reader.num_rows: part.source.path for part in parts}
+    if len(paths) > 1:
+        held = ", ".join(f"{path} holds {rows}" for rows, path in sorted(paths.items()))
+        raise FormatError(f"data files hold different numbers of rows: {held}")
+    if not paths:
         return fragment.physical_rows or 0
-    rows = counts.pop()
+    [(rows, path)] = paths.items()
     if fragment.physical_rows is not None and fragment.physical_rows != rows:
-        raise FormatError(f"the manifest says {fragment.physical_rows} rows, the data files hold {rows}")
+        raise FormatError(
+            f"the manifest says {fragment.physical_rows} rows, the data files hold {rows}, {path} for one"
+        )
     return rows
