@@ -167,10 +167,11 @@ def spread_candidates(
     for c in found:
         c.files.prepare(fields, context.session)
     items = [(c.files, len(c.rows)) for c in found]
-    groups = list(_groups(found, fields, context.session.threads))
+    read = tuple(dict.fromkeys((*projection.filter_fields, *projection.fields)))
+    groups = list(_groups(found, read, context.session.threads))
     if are_worth_threads(items, fields, row_ns, len(groups)):
         return [*chain.from_iterable(context.spread(step, groups, lambda group: fragment_of(group[0])))]
-    return [*chain.from_iterable(map(step, _groups(found, fields, 1)))]
+    return [*chain.from_iterable(map(step, _groups(found, read, 1)))]
 
 
 def _groups(

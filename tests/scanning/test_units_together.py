@@ -1,0 +1,74 @@
+"""Units of small fragments that a step takes together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lancecy
+from lancecy.scanning import filtering, outputs
+from lancecy.scanning.filtering import spread_candidates
+from lancecy.scanning.plan import plan
+from lancecy.scanning.request import make_request
+from lancecy.scanning.task import ScanSpec
+from lancecy.scanning.units import CandidateUnit
+
+FRAGMENTS, ROWS = 8, 100
+
+
+@pytest.fixture(scope="module")
+def ds(tmp_path_factory: pytest.TempPathFactory) -> lancecy.Dataset:
+    """Eight fragments of a hundred rows; the texts take 50 KB of each, the numbers hardly anything."""
+    place: Path = tmp_path_factory.mktemp("units") / "t.lance"
+    texts = np.random.default_rng(1).bytes(FRAGMENTS * ROWS * 500).hex()
+    table = pa.table(
+        {"id": range(FRAGMENTS * ROWS), "text": [texts[at : at + 1000] for at in range(0, len(texts), 1000)]}
+    )
+    return lancecy.write_dataset(table, str(place), max_rows_per_file=ROWS, data_storage_version="2.1")
+
+
+def groups_of(ds: lancecy.Dataset, columns: list[str], row_ns: float = 0.0) -> list[list[int]]:
+    """The fragments that the step takes at once."""
+    context = ds.context
+    request = make_request(ds.schema, columns, lancecy.col("id") >= 0)
+    planned = plan(context, request, ScanSpec(context.snapshot.location, ds.version, request), 1 << 20)
+    found = []
+
+    def step(units: Sequence[CandidateUnit]) -> list[int]:
+        found.append([c.files.fragment.id for c in units])
+        return [len(c.rows) for c in units]
+
+    assert (
+        spread_candidates(context, planned.units, planned.projection, (), step, row_ns) == [ROWS] * FRAGMENTS
+    )
+    return sorted(found)
+
+
+def test_small_fragments_are_taken_at_once(ds: lancecy.Dataset) -> None:
+    assert groups_of(ds, ["id"]) == [list(range(FRAGMENTS))]
+
+
+def test_rows_of_a_group_are_bounded(ds: lancecy.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filtering, "_ROWS_TOGETHER", 3 * ROWS)
+    assert groups_of(ds, ["id"]) == [[0, 1, 2], [3, 4, 5], [6, 7]]
+
+
+def test_bytes_of_a_group_are_bounded_by_all_columns_that_are_read(
+    ds: lancecy.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filtering, "_BYTES_TOGETHER", 80_000)
+    assert groups_of(ds, ["id"]) == [list(range(FRAGMENTS))]
+    assert groups_of(ds, ["text"]) == [[number] for number in range(FRAGMENTS)]
+
+
+def test_threads_take_equal_groups_where_the_work_is_worth_them(
+    ds: lancecy.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outputs, "_WORTH_NANOSECONDS", 1000.0)
+    with_threads = lancecy.dataset(ds.uri, session=lancecy.Session(threads=4))
+    assert groups_of(with_threads, ["id"], row_ns=1000.0) == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert groups_of(with_threads, ["id"], row_ns=0.0) == [list(range(FRAGMENTS))]
