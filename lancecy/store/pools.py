@@ -5,7 +5,7 @@ level; other work runs in the calling thread::
 
     0  ahead     whole windows of a stream, read ahead
     1  waiting   work that mostly waits on the network; more threads than processors
-    2  working   decoding and filtering; as many threads as processors
+    2  working   decoding and filtering; as many threads as processors, the one that asks among them
     3  storage   single requests; wait for no other pool
 
 Threads are started when needed. A forked child starts with new pools.
