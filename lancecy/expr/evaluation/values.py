@@ -136,13 +136,15 @@ def _remainder_by(chunk: pa.Array, divisor: int) -> pa.Array:
 
 def _remainders(values: Any, divisor: int, out: Any, room: tuple[Any, Any]) -> None:
     # As an unsigned number, a negative one is larger than all others.
-    if values.itemsize == 8 and int(np.bitwise_or.reduce(values.view(np.uint64))) | divisor < 1 << 32:
+    if values.itemsize == 8 and max(int(values.view(np.uint64).max()), divisor) < 1 << 32:
         # Processors divide and multiply integers of 32 bits several times faster.
         narrow, whole = (part[: values.size] for part in room)
         np.copyto(narrow, values, casting="unsafe")
         np.floor_divide(narrow, np.uint32(divisor), out=whole)
         np.multiply(whole, np.uint32(divisor), out=whole)
-        np.subtract(narrow, whole, out=out, casting="unsafe")
+        np.subtract(narrow, whole, out=narrow)
+        # Apart from the difference: NumPy would compute the two in one step through a buffer.
+        np.copyto(out, narrow, casting="unsafe")
         return
     np.floor_divide(values, divisor, out=out)
     np.multiply(out, divisor, out=out)
