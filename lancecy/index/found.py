@@ -145,12 +145,14 @@ class RowPlaces:
             found, known = self.snapshot.row_index().find(ids)
             ids = found[known]
         addresses = sorted_unique(ids)
-        if addresses.size and addresses[0] >> _HALF == addresses[-1] >> _HALF:
+        if not addresses.size:
+            return {}
+        if addresses[0] >> _HALF == addresses[-1] >> _HALF:
             fragment = int(addresses[0] >> _HALF)
             return {fragment: (addresses & _LOW).astype(np.int64)} if fragment in self.covered else {}
         fragments = (addresses >> _HALF).astype(np.int64)
-        starts = np.flatnonzero(np.diff(fragments, prepend=-1))
-        parts = zip(fragments[starts].tolist(), np.split(addresses, starts[1:]), strict=starts.size > 0)
+        edges = np.flatnonzero(fragments[1:] != fragments[:-1]) + 1
+        parts = zip(fragments[np.append(0, edges)].tolist(), np.split(addresses, edges), strict=True)
         return {
             fragment: (mine & _LOW).astype(np.int64) for fragment, mine in parts if fragment in self.covered
         }

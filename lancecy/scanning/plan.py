@@ -315,7 +315,7 @@ def _whole_units(context: ScanContext, request: ScanRequest, projection: Project
         last = live if request.limit is None else np.clip(request.offset + request.limit - before, 0, live)
     keep = last > first
     if gone:
-        keep &= ~np.isin(table.ids[numbers], np.fromiter(gone, np.int64))
+        keep &= np.array([number not in gone for number in table.ids[numbers].tolist()], np.bool_)
     if not keep.all():
         numbers, first, last, live, before = (part[keep] for part in (numbers, first, last, live, before))
     units = np.empty((numbers.size, 5), np.int64)

@@ -31,7 +31,8 @@ __all__ = ["Output", "Projection", "expression_schema", "project"]
 Path = tuple[str, ...]
 
 _MOST_KEPT = 64
-_FEW_ROWS, _FEW_FRAGMENTS = 1024, 64
+_FEW_ROWS, _FEW_FRAGMENTS = 1 << 16, 64
+"""Most rows, of all fragments together, and most fragments whose rows are kept from planning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,8 @@ class Projection:
             Those that named the rows, and others that were not asked.
         rows : RowSelection
         """
-        if len(rows) <= _FEW_ROWS and len(self._exact) < _FEW_FRAGMENTS:
+        kept = sum(len(mine) for _, mine in self._exact.values())
+        if kept + len(rows) <= _FEW_ROWS and len(self._exact) < _FEW_FRAGMENTS:
             self._exact[fragment] = sources, rows
 
     def less(self, proved: frozenset[Expr]) -> Projection:
