@@ -100,8 +100,10 @@ class PyarrowDataset(pads.FileSystemDataset):  # type: ignore[misc]
         filter: pc.Expression | None = None,
         batch_size: int | None = None,
         **options: Any,
-    ) -> pads.Scanner:
-        """A pyarrow scanner over one run of the scan.
+    ) -> Scan:
+        """The scan: a :class:`lancecy.Scanner`, which has the methods of pyarrow's.
+
+        Pyarrow's own scanner would read up to a gigabyte ahead, also for a query that wants ten rows.
 
         Parameters
         ----------
@@ -112,8 +114,7 @@ class PyarrowDataset(pads.FileSystemDataset):  # type: ignore[misc]
         **options
             ``use_threads`` and similar ones are ignored.
         """
-        reader = self._scan(columns, filter, batch_size, **options).to_reader()
-        return pads.Scanner.from_batches(reader)
+        return self._scan(columns, filter, batch_size, **options)
 
     def to_table(self, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
         """The rows as a table; arguments as for :meth:`scanner`."""
@@ -166,6 +167,10 @@ class PyarrowDataset(pads.FileSystemDataset):  # type: ignore[misc]
             if made.type != column.type:
                 rows = rows.set_column(index, name, made)
         return rows
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """All rows as an Arrow C stream capsule, which ``pyarrow.dataset.write_dataset`` asks for."""
+        return self._scan().to_reader().__arrow_c_stream__(requested_schema)
 
     # -- other datasets made of it --------------------------------------------
 

@@ -4,7 +4,8 @@ A JSON column becomes text when a scan returns it. The JSON functions work on th
 is read as large binary instead; where an expression or an output needs its text too, that is made afterwards.
 
 A text column may be returned as a dictionary, which pages that store one give without expanding it. One that a filter
-only compares with constants is read in this form if the file stores it: each text is compared once.
+only compares with constants is read in this form if the file stores it: each text is compared once. If it is returned as
+well, it is read again as text, of the rows that passed.
 
 Of a column that a filter tests for nulls and nothing else, a scan reads only the levels or bitmaps, as null stubs
 (``encodings.blocks.null_only``). The filter then runs over the stubs without the calls that prepare values for
@@ -130,7 +131,7 @@ def compared_texts(bound: Bound, fields: Iterable[Field]) -> dict[Field, Field]:
     bound : Bound
         The filter.
     fields : iterable of Field
-        Columns that are read for the filter alone.
+        Columns of the filter.
     """
     texts = {f.name: f for f in fields if _is_text(f)}
     for call, arg in _calls(bound.expr):

@@ -39,6 +39,7 @@ __all__ = ["ScanContext", "context_for"]
 # Assumed size of a text or binary value whose real size is unknown; only used to plan.
 _GUESSED_VALUE_BYTES = 32
 _MAX_PROJECTIONS = 64
+_MOST_PLANS = 128
 Int64 = NDArray[np.int64]
 
 MOST_TOGETHER = 64
@@ -58,7 +59,8 @@ class ScanContext:
     sources : tuple of CandidateSource
         Candidate sources that every scan asks.
     plans : dict
-        Plans that scans with the same arguments share (``scanning.plan.kept_plan``), and their candidates.
+        Plans that scans with the same arguments share (``scanning.plan.kept_plan``), and their candidates; see
+        :meth:`keep_plan`.
     living : ScanContext or None
         The context of the same version, if this one has its deleted rows too.
     """
@@ -273,6 +275,18 @@ class ScanContext:
         files = self.files(int(self.table.ids[0]))
         files.prepare(texts, self.session)
         return tuple(f.name for f in texts if files.stores_dictionary(f))
+
+    def keep_plan(self, key: Hashable, found: Any) -> None:
+        """Keep what is worked out for a scan for the next one with the same arguments; only few of them.
+
+        Parameters
+        ----------
+        key : hashable
+        found : object
+        """
+        if len(self.plans) >= _MOST_PLANS:
+            self.plans.clear()
+        self.plans[key] = found
 
     def projection(self, request: ScanRequest) -> Projection:
         """Columns that a request reads and returns; worked out once.

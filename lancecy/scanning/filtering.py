@@ -79,7 +79,7 @@ def choose(
         found = [candidates(context, unit, projection, sources) for unit in units]
         kept = units, projection, context.sources, found
         if _stay_the_same(units, found, sources, projection):
-            context.plans[key] = kept
+            context.keep_plan(key, kept)
     return all_passing(context, kept[3])
 
 
@@ -89,7 +89,7 @@ def _stay_the_same(
     sources: Sequence[CandidateSource],
     projection: Projection,
 ) -> bool:
-    """Whether the candidates of a kept plan's units are the same for every scan."""
+    """Whether the candidates of a plan's units are the same for every scan; a stream's windows, which are lists, come once."""
     if not isinstance(units, tuple) or len(units) > _FEW_UNITS:
         return False
     if not all(isinstance(source, PageStatistics) for source in sources):
@@ -205,7 +205,8 @@ def passing(context: ScanContext, unit: CandidateUnit) -> FilteredUnit:
     seen.update(virtual_columns(context, files, rows, projection.filter_virtual))
     read = zip(projection.filter_fields, columns, strict=True)
     kept = projection.fields
-    fresh = {wanted: column for wanted, column in read if wanted in kept and wanted not in tests.tested}
+    others = {**tests.tested, **coded}
+    fresh = {wanted: column for wanted, column in read if wanted in kept and wanted not in others}
     try:
         return passed(unit, _mask(tests.bound, seen, len(rows)), fresh)
     except FormatError as error:
@@ -254,7 +255,9 @@ def _has_dictionary(projection: Projection) -> bool:
 def _coded(unit: CandidateUnit) -> dict[Field, Field]:
     """Text columns of the filter that are read in codes, and the same in codes: where that saves more than a step costs."""
     texts = unit.projection.compared_texts if len(unit.rows) >= _MIN_CODED else {}
-    return {f: coded for f, coded in texts.items() if unit.files.stores_dictionary(f)}
+    # Where reading costs requests, nothing is read twice.
+    once = () if unit.files.mapped else unit.projection.fields
+    return {f: c for f, c in texts.items() if f not in once and unit.files.stores_dictionary(f)}
 
 
 def _passing_group(context: ScanContext, group: Sequence[CandidateUnit]) -> list[FilteredUnit]:

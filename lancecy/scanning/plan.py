@@ -30,6 +30,7 @@ from lancecy.table.manifest import Fragment
 __all__ = [
     "ScanPlan",
     "counted_early",
+    "cut_unit",
     "kept_plan",
     "plan",
     "planning_answers",
@@ -56,7 +57,6 @@ _MAX_UNITS = 1 << 18
 # A plan with more units than this takes sizes from the data files instead of the manifest.
 _MAX_UNITS_UNSEEN = 1 << 14
 # Plans that a context keeps, and most units of each.
-_KEPT_PLANS = 64
 _FEW_UNITS = 256
 
 
@@ -239,9 +239,7 @@ def kept_plan(
     found = plan(context, request, make_spec(request, False), blocksize, min_units)
     fields, _ = _read_of_row(found.projection)
     if len(found.table) <= _FEW_UNITS and context.all_known({unit.fragment for unit in found.units}, fields):
-        if len(context.plans) >= _KEPT_PLANS:
-            context.plans.clear()
-        context.plans[key] = context.sources, found
+        context.keep_plan(key, (context.sources, found))
     return found
 
 
@@ -483,6 +481,27 @@ def _split(
         if live:
             yield unit.fragment, start, stop, live, position
         position += live
+
+
+def cut_unit(context: ScanContext, unit: ScanUnit, row: int) -> tuple[ScanUnit, ScanUnit] | None:
+    """The unit before a physical row and from there on; None if one of them has no live row.
+
+    Parameters
+    ----------
+    context : ScanContext
+    unit : ScanUnit
+    row : int
+        An offset in the fragment.
+    """
+    if row >= unit.stop:
+        return None
+    live = row - unit.start
+    if context.metadata(unit.fragment).deletion_file is not None:
+        live = len(context.files(unit.fragment).live(unit.start, row))
+    if not 0 < live < unit.rows:
+        return None
+    first = replace(unit, stop=row, rows=live)
+    return first, replace(unit, start=row, rows=unit.rows - live, position=unit.position + live)
 
 
 def _cuts(unit: ScanUnit, step: int, edges: NDArray[np.int64] | None) -> list[int]:

@@ -121,10 +121,8 @@ class Projection:
 
     @cached_property
     def compared_texts(self) -> dict[Field, Field]:
-        """Text columns that only the filter reads, to compare them with constants, and the same in codes."""
-        names = {f.name for f in self.fields}
-        alone = (f for f in self.filter_fields if f.name not in names)
-        return {} if self.filter is None else compared_texts(self.filter, alone)
+        """Text columns that the filter compares with constants, and the same in codes."""
+        return {} if self.filter is None else compared_texts(self.filter, self.filter_fields)
 
     def exact_rows(self, fragment: int, sources: object) -> RowSelection | None:
         """The rows of a fragment that pass the filter, if planning found them and kept them.

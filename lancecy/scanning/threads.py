@@ -7,9 +7,11 @@ schedule that fits the files.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from itertools import islice
 from typing import TypeVar
 
 import numpy as np
@@ -18,7 +20,7 @@ import pyarrow as pa
 from lancecy.scanning.batches import cut, slice_rows, table_of
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.engine import UnitRows, count_rows, read_rows
-from lancecy.scanning.plan import ScanPlan, counted_early
+from lancecy.scanning.plan import ScanPlan, counted_early, cut_unit
 from lancecy.scanning.project import Projection
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanUnit
@@ -27,7 +29,12 @@ from lancecy.scanning.units import Picked, schedule_of
 __all__ = ["DEFAULT_BUDGET", "collect", "count", "read_ahead", "read_units", "stream", "windows"]
 
 DEFAULT_BUDGET = 256 << 20
-_FIRST_WINDOW_BYTES = 2 << 20
+_FIRST_WINDOW_BYTES = 1 << 20
+_GROWTH = 4
+_ON_DEMAND = 2
+"""First windows that are not read ahead: queries that want ten rows end before the third."""
+_ROW_STEP = 1024
+"""Rows of a page of 0.1, and of a chunk of many kinds."""
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -131,7 +138,7 @@ def count(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> int:
     return total + count_rows(context, plan.projection, units, schedule, request.use_stats)
 
 
-def windows(sizes: Iterable[tuple[Sequence[ScanUnit], float]], budget: int) -> Iterator[tuple[ScanUnit, ...]]:
+def windows(sizes: Iterable[tuple[Sequence[ScanUnit], float]], budget: int) -> Iterator[list[ScanUnit]]:
     """Group units that are read together, at most ``budget`` bytes unless a single item has more.
 
     Parameters
@@ -145,12 +152,12 @@ def windows(sizes: Iterable[tuple[Sequence[ScanUnit], float]], budget: int) -> I
     filled = 0.0
     for units, nbytes in sizes:
         if window and filled + nbytes > room:
-            yield tuple(window)
-            window, filled, room = [], 0.0, min(budget, 4 * room)
+            yield window
+            window, filled, room = [], 0.0, min(budget, _GROWTH * room)
         window.extend(units)
         filled += nbytes
     if window:
-        yield tuple(window)
+        yield window
 
 
 def stream(
@@ -176,8 +183,11 @@ def stream(
 
     skip = request.offset if request.filter is not None else 0
     left = request.limit if request.filter is not None else None
-    sizes = ((task.units, task.num_bytes) for task in plan.tasks)
-    for _, table in read_ahead(context, windows(sizes, max(1, budget // 3)), read):
+    sizes = ((task.units, float(task.num_bytes)) for task in plan.tasks)
+    on_demand = 0
+    if context.snapshot.is_mapped:
+        sizes, on_demand = _small_first(context, sizes), _ON_DEMAND
+    for _, table in read_ahead(context, windows(sizes, max(1, budget // 3)), read, on_demand=on_demand):
         taken = slice_rows(table, skip, left)
         skip = max(0, skip - table.num_rows)
         if left is not None:
@@ -189,19 +199,44 @@ def stream(
             return
 
 
+def _small_first(
+    context: ScanContext, sizes: Iterable[tuple[Sequence[ScanUnit], float]]
+) -> Iterator[tuple[Sequence[ScanUnit], float]]:
+    """Cut the first units, so that the first windows are small: who wants ten rows does not wait for half a million."""
+    room = float(_FIRST_WINDOW_BYTES)
+    for units, nbytes in sizes:
+        while len(units) == 1 and nbytes > room:
+            (unit,) = units
+            share = room / nbytes
+            cut_rows = math.ceil((unit.stop - unit.start) * share / _ROW_STEP) * _ROW_STEP
+            pieces = cut_unit(context, unit, unit.start + cut_rows)
+            if pieces is None:
+                break
+            yield (pieces[0],), room
+            units, nbytes, room = (pieces[1],), nbytes - room, _GROWTH * room
+        yield units, nbytes
+        room *= _GROWTH
+
+
 def read_ahead(
-    context: ScanContext, items: Iterable[T], read: Callable[[T], U], ahead: int = 1
+    context: ScanContext,
+    items: Iterable[T],
+    read: Callable[[T], U],
+    ahead: int = 1,
+    on_demand: int = 0,
 ) -> Iterator[tuple[T, U]]:
     """Yield items and their results; read the next ``ahead`` ones while the caller works on this one.
 
-    With none ahead, or with one thread and mapped files, each is read on demand.
+    The first ``on_demand`` items are read when they are asked for. So are all with none ahead, or with one thread and
+    mapped files.
     """
-    if not ahead or (context.snapshot.is_mapped and context.session.threads == 1):
-        yield from ((item, read(item)) for item in items)
-        return
+    left = iter(items)
+    is_alone = not ahead or (context.snapshot.is_mapped and context.session.threads == 1)
+    for item in left if is_alone else islice(left, on_demand):
+        yield item, read(item)
     waiting: deque[tuple[T, Future[U]]] = deque()
     try:
-        for following in items:
+        for following in left:
             waiting.append((following, context.session.submit_ahead(read, following)))
             if len(waiting) > ahead:
                 item, found = waiting.popleft()

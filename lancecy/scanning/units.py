@@ -167,7 +167,7 @@ def _positions(mask: pa.BooleanArray) -> NDArray[np.int64]:
     """Positions at which a mask is true: bytes without a bit are skipped, as most are where few rows pass."""
     if mask.null_count:
         mask = mask.fill_null(False)
-    if mask.offset:
+    if mask.offset or mask.true_count * 2 > len(mask):
         found: NDArray[np.int64] = pc.indices_nonzero(mask).to_numpy(zero_copy_only=False).view(np.int64)
         return found
     packed = np.frombuffer(mask.buffers()[1] or b"", np.uint8, (len(mask) + 7) // 8)

@@ -12,6 +12,7 @@ import pytest
 import lancecy
 from lancecy.encodings.codecs import dictionaries
 from lancecy.errors import ColumnNotFoundError
+from lancecy.scanning import filtering
 
 _TEXTS = ["s", "unique", "same", "large", "nothing"]
 SCANS: dict[str, dict[str, Any]] = {
@@ -121,16 +122,20 @@ FILTERS = [
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
-def test_texts_that_only_a_filter_reads_are_compared_in_codes(
+def test_texts_that_a_filter_compares_are_compared_in_codes(
     version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = pa.concat_tables([_rows()] * 5)
     ds = lancecy.write_dataset(rows, tmp_path / "t", data_storage_version=version)
     for text in FILTERS:
-        # Rows with a text of the filter among the columns are read as texts.
-        by_texts = ds.to_table(filter=text)["id"].to_pylist()
+        with monkeypatch.context() as patch:
+            patch.setattr(filtering, "_MIN_CODED", 1 << 40)
+            by_texts = ds.to_table(filter=text)
         for _ in range(2):
-            assert ds.to_table(["id"], filter=text)["id"].to_pylist() == by_texts, text
+            assert ds.to_table(filter=text) == by_texts, text
+            assert ds.to_table(["id"], filter=text)["id"].equals(by_texts["id"]), text
+        assert pa.Table.from_batches(list(ds.to_batches(filter=text)), ds.schema) == by_texts
+        assert ds.to_table(filter=text, limit=7, offset=3) == by_texts.slice(3, 7)
         assert ds.count_rows(text) == len(by_texts)
     if version != "2.0":  # in which only pylance writes texts with a dictionary
         monkeypatch.delattr(dictionaries, "taken")  # which expands texts

@@ -1,0 +1,115 @@
+"""Streams: the first rows come before large windows are read, and nothing is kept of a stream that is over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import lancecy
+from lancecy.scanning import threads
+from lancecy.scanning.plan import cut_unit
+from lancecy.scanning.task import ScanUnit
+
+ROWS = 700_000
+"""Of 16 bytes: windows of 1, 4 and 6 MiB."""
+
+
+@pytest.fixture(scope="module")
+def ds(tmp_path_factory: pytest.TempPathFactory) -> lancecy.Dataset:
+    random = np.random.default_rng(3)
+    rows = pa.table({"x": random.random(ROWS), "y": random.random(ROWS)})
+    place = str(tmp_path_factory.mktemp("streams") / "t.lance")
+    return lancecy.write_dataset(rows, place, data_storage_version="2.1", durability="none")
+
+
+@pytest.fixture
+def windows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Rows of the windows that were read."""
+    found: list[int] = []
+    read = threads.read_units
+
+    def counted(context: Any, projection: Any, units: Sequence[ScanUnit], *others: Any) -> Any:
+        found.append(sum(unit.rows for unit in units))
+        return read(context, projection, units, *others)
+
+    monkeypatch.setattr(threads, "read_units", counted)
+    return found
+
+
+@pytest.mark.parametrize("where", [None, "x < 2", "x < 0.5"])
+def test_the_first_batch_comes_before_the_rest_is_read(
+    ds: lancecy.Dataset, windows: list[int], where: str | None
+) -> None:
+    stream = ds.to_batches(filter=where)
+    first = next(stream)
+    assert len(windows) == 1
+    assert 0 < first.num_rows <= windows[0] < ROWS // 8
+    rest = list(stream)
+    assert len(windows) == 3
+    assert sum(windows) == ROWS
+    assert (
+        pa.Table.from_batches([first, *rest]).combine_chunks() == ds.to_table(filter=where).combine_chunks()
+    )
+
+
+def test_a_scanner_of_pyarrow_does_not_read_far_ahead(ds: lancecy.Dataset, windows: list[int]) -> None:
+    scanner = ds.to_pyarrow_dataset().scanner(columns=["x", "y"], filter=pc.field("x") < 2)
+    reader = scanner.to_reader()
+    first = reader.read_next_batch()
+    time.sleep(0.3)
+    assert len(windows) <= 2
+    rest = list(reader)
+    assert pa.Table.from_batches([first, *rest]).combine_chunks() == ds.to_table().combine_chunks()
+
+
+@pytest.mark.parametrize(
+    "gone", ["_rowoffset % 3 = 1", "_rowoffset < 500000", "_rowoffset >= 1000", "x < 0.9"]
+)
+def test_rows_keep_their_numbers_around_deleted_ones(ds: lancecy.Dataset, gone: str, tmp_path: Path) -> None:
+    left = ds.shallow_clone(str(tmp_path / "clone"), ds.version)
+    left.delete(gone)
+    numbers = {"columns": ["x"], "with_row_id": True, "with_row_address": True}
+    found = pa.Table.from_batches(list(left.scanner(**numbers).to_batches()))
+    assert found.combine_chunks() == left.scanner(**numbers).to_table().combine_chunks()
+    some = left.scanner(["x", "_rowoffset"], offset=70_000, limit=90_000)
+    assert (
+        pa.Table.from_batches(list(some.to_batches()), some.schema).combine_chunks()
+        == some.to_table().combine_chunks()
+    )
+
+
+def test_a_unit_is_cut_into_two_with_living_rows(ds: lancecy.Dataset, tmp_path: Path) -> None:
+    left = ds.shallow_clone(str(tmp_path / "clone"), ds.version)
+    left.delete("_rowoffset < 1000 OR _rowoffset = 5000")
+    (unit,) = left.scanner().plan().units
+    cut = cut_unit(left.context, unit, 6000)
+    assert cut == (
+        ScanUnit(unit.fragment, 0, 6000, 4999, 0),
+        ScanUnit(unit.fragment, 6000, ROWS, ROWS - 6000, 4999),
+    )
+    assert cut_unit(left.context, unit, 1000) is None
+    assert cut_unit(left.context, unit, ROWS) is None
+
+
+def test_nothing_is_kept_of_streams_that_are_over(ds: lancecy.Dataset) -> None:
+    def stream() -> int:
+        return sum(batch.num_rows for batch in ds.to_batches(["x"], "y < 0.001"))
+
+    stream()
+    before = len(ds.context.plans)
+    for _ in range(5):
+        stream()
+    assert len(ds.context.plans) == before
+
+
+def test_only_the_plans_of_few_scans_are_kept(ds: lancecy.Dataset) -> None:
+    for number in range(300):
+        ds.to_table(["x"], f"y < {number / 1e6}")
+    assert len(ds.context.plans) <= 128
