@@ -1,7 +1,8 @@
 """A dataset as a Polars ``LazyFrame``, or rows of it as a ``DataFrame``.
 
 For a lazy frame, Polars passes the columns, predicate, number of rows and batch size that it needs to a function. Columns and
-limits are pushed down, and the parts of the predicate that a scan can apply.
+limits are pushed down, and the parts of the predicate that a scan can apply. Texts that files store with a dictionary are
+passed as views of its values.
 
 Polars filters the rows again, so a pushed part need only keep every row that the predicate keeps.
 This allows for differences in meaning: Polars orders NaN above all numbers, a scan leaves it unordered,
@@ -18,9 +19,12 @@ import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancecy.encodings.arrow.columns import validity_of
+from lancecy.encodings.blocks.memory import allocate
 from lancecy.expr.build import Filter
 from lancecy.expr.clock import time_now
 from lancecy.expr.nodes import chain
@@ -31,7 +35,7 @@ from lancecy.scanning.request import at_instant
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["pushed", "to_polars", "to_polars_lazy"]
+__all__ = ["as_views", "pushed", "to_polars", "to_polars_lazy"]
 
 
 _COMPARISONS: dict[str, Callable[[Any, Any], pc.Expression]] = {
@@ -265,6 +269,44 @@ def _frame(rows: pa.Table | pa.RecordBatch) -> pl.DataFrame:
     return cast("pl.DataFrame", pl.from_arrow(rows))
 
 
+def _with_texts(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows with columns that were read in codes as texts, where the schema says so."""
+    columns = [
+        as_views(column)
+        if isinstance(column, pa.DictionaryArray) and _is_text(schema.field(name).type)
+        else column
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    return pa.record_batch(columns, names=batch.schema.names)
+
+
+def as_views(coded: pa.DictionaryArray) -> pa.Array:
+    """Texts as views of the dictionary they are read with, without copies: Polars has them in this form.
+
+    Parameters
+    ----------
+    coded : pa.DictionaryArray
+        Of strings.
+
+    Examples
+    --------
+    >>> as_views(pa.array(["a", None, "a"]).dictionary_encode()).to_pylist()
+    ['a', None, 'a']
+    """
+    texts, codes = coded.dictionary, coded.indices
+    if texts.null_count or not 0 < len(texts) <= len(codes):
+        return coded.cast(texts.type)
+    views = texts.cast(pa.string_view())
+    _, stored, *data = views.buffers()
+    # A view has 16 bytes. The codes of nulls may be anything.
+    words = np.frombuffer(stored, np.complex128)[views.offset :][: len(views)]
+    numbers = np.frombuffer(codes.buffers()[1], codes.type.to_pandas_dtype())[codes.offset :][: len(codes)]
+    memory, room = allocate(16 * len(codes))
+    np.take(words, numbers, out=room.view(np.complex128), mode="clip")
+    buffers = [validity_of(codes), memory, *data]
+    return pa.Array.from_buffers(pa.string_view(), len(codes), buffers, codes.null_count)
+
+
 class _Reader:
     """The function that Polars calls; pickles with the dataset, without its secrets."""
 
@@ -281,7 +323,7 @@ class _Reader:
         batch_size: int | None,
     ) -> Iterator[pl.DataFrame]:
         for batch in self.scan(with_columns, predicate, n_rows, batch_size).to_reader():
-            frame = _frame(batch)
+            frame = _frame(_with_texts(batch, self.source.schema))
             if predicate is not None:
                 frame = frame.filter(predicate)
             yield frame if with_columns is None else frame.select(with_columns)
@@ -296,7 +338,7 @@ class _Reader:
         # ``head(5).filter(...)`` gives both: n_rows counts rows before the predicate, which must not be pushed then.
         if predicate is not None and n_rows is None:
             kept = _and(kept, pushed(predicate, self.source.schema))
-        return self.source.scanner(columns, kept, batch_size=batch_size, limit=n_rows)
+        return self.source.scanner(columns, kept, batch_size=batch_size, limit=n_rows, read_dictionary=True)
 
 
 def _and(first: Any, second: Any) -> Filter:

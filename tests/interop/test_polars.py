@@ -174,3 +174,58 @@ def test_frames_without_polars_name_the_remedy(tmp_path: Path, monkeypatch: pyte
     for read in (ds.to_polars, ds.scanner().to_polars):
         with pytest.raises(ImportError, match=r"pip install 'lancecy\[polars\]'"):
             read()
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_texts_that_files_store_with_a_dictionary_are_passed_as_views(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import polars as pl
+
+    kinds = [None if n % 7 == 3 else "" if n % 7 == 5 else f"kind {n % 7} of several" for n in range(20_000)]
+    rows = pa.table(
+        {
+            "id": range(20_000),
+            "kind": kinds,
+            "large": pa.array(kinds, pa.large_string()),
+            "category": pa.array(kinds).dictionary_encode(),
+            "unique": [f"text {n}" for n in range(20_000)],
+        }
+    )
+    live.write(rows, tmp_path / "t.lance", data_storage_version=version, max_rows_per_file=9000)
+    ds = lancecy.dataset(tmp_path / "t.lance")
+    seen: list[int] = []
+    as_views = polars.as_views
+    monkeypatch.setattr(polars, "as_views", lambda coded: seen.append(len(coded)) or as_views(coded))
+    lazy, whole = ds.to_polars_lazy(), pl.from_arrow(rows)
+    assert isinstance(whole, pl.DataFrame)
+    assert lazy.collect().equals(whole)
+    assert lazy.collect().schema == whole.schema
+    assert seen
+    for condition in (
+        pl.col("kind") == "kind 1 of several",
+        pl.col("kind").is_null(),
+        pl.col("id") % 100 == 3,
+    ):
+        assert lazy.filter(condition).collect().equals(whole.filter(condition))
+    assert lazy.select("large").head(5).collect().equals(whole.select("large").head(5))
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
+@pytest.mark.parametrize(
+    "values", [["a", "b" * 20, None, ""], [None], ["é" * 50, "x"], [], ["only one, and long enough"]], ids=str
+)
+def test_views_of_a_dictionary_have_its_texts(kind: pa.DataType, values: list[str | None]) -> None:
+    coded = pa.array(values * 30, kind).dictionary_encode()
+    for part in (coded, coded[3:], coded[7:40], coded[:0]):
+        found = polars.as_views(part)
+        found.validate(full=True)
+        assert found.to_pylist() == part.to_pylist()
+
+
+def test_a_dictionary_with_a_null_among_its_texts_or_more_texts_than_rows_is_expanded() -> None:
+    codes = pa.array([0, 1, None, 1], pa.int8())
+    coded = pa.DictionaryArray.from_arrays(codes, pa.array(["a", None, "c"]))
+    assert polars.as_views(coded).to_pylist() == ["a", None, None, None]
+    many = pa.DictionaryArray.from_arrays(codes, pa.array([str(n) for n in range(9)]))
+    assert polars.as_views(many).to_pylist() == ["0", "1", None, "1"]
