@@ -29,10 +29,10 @@ from lancecy.scanning.units import Picked, schedule_of
 __all__ = ["DEFAULT_BUDGET", "collect", "count", "read_ahead", "read_units", "stream", "windows"]
 
 DEFAULT_BUDGET = 256 << 20
-_FIRST_WINDOW_BYTES = 1 << 20
-_GROWTH = 4
-_ON_DEMAND = 2
-"""First windows that are not read ahead: queries that want ten rows end before the third."""
+_FIRST_WINDOW_BYTES = 2 << 20
+_GROWTH = 8
+_ON_DEMAND = 1
+"""First windows that are not read ahead: queries that want ten rows end before the next one."""
 _ROW_STEP = 1024
 """Rows of a page of 0.1, and of a chunk of many kinds."""
 

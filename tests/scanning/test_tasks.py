@@ -214,5 +214,5 @@ def test_several_items_are_read_ahead_at_the_same_time(tmp_path: Path) -> None:
 def test_windows_grow_up_to_the_budget() -> None:
     sizes = [((number,), 1 << 20) for number in range(40)]
     found: list[int] = [len(window) for window in threads.windows(sizes, 16 << 20)]  # type: ignore[arg-type]
-    assert found == [1, 4, 16, 16, 3]
+    assert found == [2, 16, 16, 6]
     assert [len(w) for w in threads.windows([((0,), 1 << 40), ((1,), 5)], 1 << 20)] == [1, 1]  # type: ignore[list-item]
