@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings.arrow.nulls import null_mask
+from lancecy.encodings.blocks.memory import allocate
 from lancecy.errors import LimitError, UnsupportedError
 
 __all__ = [
@@ -159,9 +160,9 @@ def _recoded(indices: pa.Array, codes: pa.Array) -> pa.Array:
     validity, data = indices.buffers()
     old = np.frombuffer(data, table.dtype, len(indices))
     bits = None if validity is None else np.frombuffer(validity, np.uint8)[: (len(indices) + 7) // 8]
-    out = np.empty(old.nbytes, np.uint8)
+    buffer, out = allocate(old.nbytes)
     kernels.take_fixed(old, table.view(np.uint8), table.dtype.itemsize, out, bits)
-    return pa.Array.from_buffers(indices.type, len(indices), [validity, pa.py_buffer(out)])
+    return pa.Array.from_buffers(indices.type, len(indices), [validity, buffer])
 
 
 def _identity(array: pa.Array) -> tuple[object, ...]:

@@ -21,6 +21,7 @@ from lancecy.encodings.arrow.assemble import assemble
 from lancecy.encodings.arrow.columns import ArrowArray, as_array, chunks_of, storage_of, taken, typed
 from lancecy.encodings.arrow.json import to_texts
 from lancecy.encodings.arrow.nulls import VARIABLE_TYPES, element_type, null_array
+from lancecy.encodings.blocks.memory import allocate
 from lancecy.encodings.model.block import (
     AllNull,
     Block,
@@ -235,7 +236,13 @@ def _codes(block: FixedWidth, data_type: pa.DataType, field: Field | None, check
     stored = _UNSIGNED.get(block.bits)
     if stored is None:
         raise FormatError(f"a page has codes of {block.bits} bits")
-    return _fixed_width(block, stored, None, check).cast(data_type)
+    narrow = _fixed_width(block, stored, None, check)
+    if block.bits >= data_type.bit_width:
+        return narrow.cast(data_type)
+    validity, data = narrow.buffers()
+    buffer, out = allocate(len(narrow) * data_type.bit_width // 8)
+    out.view(data_type.to_pandas_dtype())[:] = np.frombuffer(data, stored.to_pandas_dtype(), len(narrow))
+    return pa.Array.from_buffers(data_type, len(narrow), [validity, buffer], narrow.null_count)
 
 
 def _all_null(block: AllNull, data_type: pa.DataType, _field: Field | None, _check: bool) -> pa.Array:
