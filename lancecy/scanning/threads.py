@@ -183,7 +183,7 @@ def stream(
 
     skip = request.offset if request.filter is not None else 0
     left = request.limit if request.filter is not None else None
-    sizes = ((task.units, float(task.num_bytes)) for task in plan.tasks)
+    sizes: Iterable[tuple[Sequence[ScanUnit], float]] = ((t.units, float(t.num_bytes)) for t in plan.tasks)
     on_demand = 0
     if context.snapshot.is_mapped:
         sizes, on_demand = _small_first(context, sizes), _ON_DEMAND

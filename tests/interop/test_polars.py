@@ -196,7 +196,12 @@ def test_texts_that_files_store_with_a_dictionary_are_passed_as_views(
     ds = lancecy.dataset(tmp_path / "t.lance")
     seen: list[int] = []
     as_views = polars.as_views
-    monkeypatch.setattr(polars, "as_views", lambda coded: seen.append(len(coded)) or as_views(coded))
+
+    def counted(coded: pa.DictionaryArray) -> pa.Array:
+        seen.append(len(coded))
+        return as_views(coded)
+
+    monkeypatch.setattr(polars, "as_views", counted)
     lazy, whole = ds.to_polars_lazy(), pl.from_arrow(rows)
     assert isinstance(whole, pl.DataFrame)
     assert lazy.collect().equals(whole)
