@@ -113,3 +113,34 @@ def test_only_the_plans_of_few_scans_are_kept(ds: lancecy.Dataset) -> None:
     for number in range(300):
         ds.to_table(["x"], f"y < {number / 1e6}")
     assert len(ds.context.plans) <= 128
+
+
+CUTS: list[dict[str, Any]] = [{}, {"limit": 77}, {"offset": 40, "limit": 900, "batch_size": 100}]
+FILTERS = [None, "k < 25", "s = 'kind 2'", "s != 'kind 2'", "s IS NULL", "id % 3 = 1", "_rowoffset > 100"]
+
+
+@pytest.mark.parametrize("version", ["0.1", "2.0", "2.1", "2.2"])
+def test_streams_of_tiny_windows_are_tables_in_pieces(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(8)
+    kinds = random.integers(0, 9, 3000).tolist()
+    rows = pa.table(
+        {
+            "id": range(3000),
+            "k": pa.array(random.integers(0, 50, 3000), pa.int32()),
+            "s": [None if kind == 4 else f"kind {kind}" for kind in kinds],
+        }
+    )
+    ds = lancecy.write_dataset(rows, tmp_path / "t", data_storage_version=version, max_rows_per_file=1100)
+    ds.delete("id BETWEEN 300 AND 1700 OR id % 7 = 3")
+    for first, step, growth, on_demand in ((300, 1, 1, 0), (2000, 8, 2, 1), (900, 64, 8, 3)):
+        monkeypatch.setattr(threads, "_FIRST_WINDOW_BYTES", first)
+        monkeypatch.setattr(threads, "_ROW_STEP", step)
+        monkeypatch.setattr(threads, "_GROWTH", growth)
+        monkeypatch.setattr(threads, "_ON_DEMAND", on_demand)
+        for where in FILTERS:
+            for cut in CUTS:
+                scan = ds.scanner(["s", "_rowid", "id", "_rowoffset"], where, **cut)
+                found = pa.Table.from_batches(list(scan.to_batches()), scan.schema)
+                assert found.combine_chunks() == scan.to_table().combine_chunks(), (where, cut)
