@@ -162,6 +162,27 @@ def show(cells: list[str], markdown: bool) -> None:
         print(f"{cells[0]:<14}" + "".join(f"{cell:>14}" for cell in cells[1:]), flush=True)
 
 
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of comparisons over kept tables: version of the files, works, folder, clock and form of the output."""
+    parser.add_argument("--repeat", type=int, default=7, help="number of counted turns")
+    parser.add_argument("--version", default="2.1", help="version of the data files: legacy, 2.0, 2.1, 2.2")
+    parser.add_argument("--works", help="names, or their beginnings, separated by commas; all by default")
+    parser.add_argument(
+        "--data", type=Path, default=Path(__file__).parent / ".data", help="folder for the tables"
+    )
+    parser.add_argument(
+        "--cpu", action="store_true", help="processor time of all threads, for a machine with other work"
+    )
+    parser.add_argument("--markdown", action="store_true")
+
+
+def show_heading(cells: list[str], markdown: bool) -> None:
+    """The first line of a table whose last column is of words."""
+    show(cells, markdown)
+    if markdown:
+        show(["---"] + ["---:"] * (len(cells) - 2) + ["---"], True)
+
+
 def machine() -> str:
     """A description of the machine and the versions."""
     import lancecy

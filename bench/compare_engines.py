@@ -28,7 +28,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 from benchmarks.tables import ROWS_PER_FILE, scalars
-from compare import machine, show
+from compare import add_options, machine, show, show_heading
 
 import lancecy
 
@@ -82,7 +82,7 @@ def tables(places: Places) -> dict[str, dict[str, Any]]:
             "lancecy": connected(ours.to_pyarrow_dataset()),
             "coded": connected(ours.to_pyarrow_dataset(read_dictionary=True)),
             "pylance": connected(theirs),
-            "parquet": connected(duckdb.read_parquet, places.parquet),
+            "parquet": connected(places.parquet),
         },
         "polars": {
             "lancecy": ours.to_polars_lazy(),
@@ -92,10 +92,10 @@ def tables(places: Places) -> dict[str, dict[str, Any]]:
     }
 
 
-def connected(source: Any, path: str | None = None) -> duckdb.DuckDBPyConnection:
-    """A connection in which the rows are the table ``t``."""
+def connected(source: Any) -> duckdb.DuckDBPyConnection:
+    """A connection in which the rows are the table ``t``; a text is the path of a Parquet file."""
     connection = duckdb.connect()
-    connection.register("t", source if path is None else connection.read_parquet(path))
+    connection.register("t", connection.read_parquet(source) if isinstance(source, str) else source)
     return connection
 
 
@@ -112,14 +112,14 @@ WORKS: dict[str, Callable[[Any], list[tuple[Any, ...]]]] = {
     "duckdb: filtered sum": _sql("SELECT sum(x) FROM t WHERE k < 100"),
     "duckdb: group by a number": _sql("SELECT k, count(*), max(x) FROM t GROUP BY k"),
     "duckdb: group by a text": _sql("SELECT g, count(*) FROM t GROUP BY g"),
-    "duckdb: group by a text, filtered": _sql("SELECT g, sum(x) FROM t WHERE k < 100 GROUP BY g"),
+    "duckdb: filtered group by a text": _sql("SELECT g, sum(x) FROM t WHERE k < 100 GROUP BY g"),
     "duckdb: filter by a text": _sql("SELECT sum(x) FROM t WHERE g = 'group number 007'"),
     "duckdb: longest text": _sql("SELECT max(length(s)) FROM t"),
     "duckdb: ten rows": _sql("SELECT id, s FROM t WHERE id > 1000 LIMIT 10"),
     "polars: filtered sum": _lazy(lambda t: t.filter(pl.col("k") < 100).select(pl.col("x").sum())),
     "polars: group by a number": _lazy(lambda t: t.group_by("k").agg(pl.len(), pl.col("x").max())),
     "polars: group by a text": _lazy(lambda t: t.group_by("g").agg(pl.len())),
-    "polars: group by a text, filtered": _lazy(
+    "polars: filtered group by a text": _lazy(
         lambda t: t.filter(pl.col("k") < 100).group_by("g").agg(pl.col("x").sum())
     ),
     "polars: filter by a text": _lazy(
@@ -157,18 +157,7 @@ def _rounded(row: tuple[Any, ...]) -> tuple[Any, ...]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=int, default=5_000_000)
-    parser.add_argument("--repeat", type=int, default=7, help="number of counted turns")
-    parser.add_argument("--version", default="2.1", help="version of the data files: legacy, 2.0, 2.1, 2.2")
-    parser.add_argument(
-        "--works", default=";".join(WORKS), help="names, or their beginnings, separated by semicolons"
-    )
-    parser.add_argument(
-        "--data", type=Path, default=Path(__file__).parent / ".data", help="folder for the tables"
-    )
-    parser.add_argument(
-        "--cpu", action="store_true", help="processor time of all threads, for a machine with other work"
-    )
-    parser.add_argument("--markdown", action="store_true")
+    add_options(parser)
     chosen = parser.parse_args()
     places = written(chosen.data, chosen.rows, chosen.version)
     clock = time.process_time if chosen.cpu else time.perf_counter
@@ -176,12 +165,10 @@ def main() -> None:
         f"{chosen.rows:,} rows; Lance files of version {chosen.version}; medians of {chosen.repeat} turns, "
         f"{'processor time' if chosen.cpu else 'time'} in ms; duckdb {duckdb.__version__}, polars {pl.__version__}; {machine()}\n"
     )
-    show(["query", *SOURCES, "x pylance", "of Parquet", ""], chosen.markdown)
-    if chosen.markdown:
-        show(["---", *["---:"] * 6, "---"], True)
+    show_heading(["query", *SOURCES, "x pylance", "of Parquet", ""], chosen.markdown)
     queried = tables(places)
     for name, work in WORKS.items():
-        if not name.startswith(tuple(chosen.works.split(";"))):
+        if chosen.works and not name.startswith(tuple(chosen.works.split(","))):
             continue
         times, same = measure(work, queried[name.partition(":")[0]], chosen.repeat, clock)
         ours = min(times["lancecy"], times.get("coded", times["lancecy"]))

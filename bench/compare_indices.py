@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from compare import machine, show
+from compare import add_options, machine, show, show_heading
 
 MODULES = {"lancecy": "lancecy", "pylance": "lance"}
 BUILT_ROWS = 2_000_000
@@ -215,17 +215,8 @@ def show_memory(source: Path, folder: Path, markdown: bool) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=int, default=5_000_000)
-    parser.add_argument("--repeat", type=int, default=7, help="number of counted turns")
-    parser.add_argument("--version", default="2.1", help="version of the data files: legacy, 2.0, 2.1, 2.2")
-    parser.add_argument("--works", help="names, or their beginnings, separated by commas; all by default")
-    parser.add_argument(
-        "--data", type=Path, default=Path(__file__).parent / ".data", help="folder for the tables"
-    )
-    parser.add_argument(
-        "--cpu", action="store_true", help="processor time of all threads, for a machine with other work"
-    )
+    add_options(parser)
     parser.add_argument("--memory", action="store_true", help="memory of building, in place of times")
-    parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--measured", nargs=4, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.measured:
@@ -245,9 +236,7 @@ def main() -> None:
             show_memory(source, folder, chosen.markdown)
             return
         heading = ["work", *MODULES, "x pylance", ""]
-        show(heading, chosen.markdown)
-        if chosen.markdown:
-            show(["---"] + ["---:"] * (len(heading) - 2) + ["---"], True)
+        show_heading(heading, chosen.markdown)
         works = {name: work for name, work in WORKS.items() if name.startswith(wanted)}
         paths = {engine: copied(source, folder, engine) for engine in MODULES} if works else {}
         for engine, path in paths.items():

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from benchmarks.tables import DIMENSION, cached
-from compare import machine, show
+from compare import add_options, machine, show, show_heading
 
 ENGINES = {"lancecy": "lancecy", "pylance": "lance"}
 PIECE = 1 << 20
@@ -92,16 +92,7 @@ def measure(
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--vectors", type=int, default=200_000, help=f"rows, of {DIMENSION} float32 each")
-    parser.add_argument("--repeat", type=int, default=7, help="number of counted turns")
-    parser.add_argument("--version", default="2.1", help="version of the data files: legacy, 2.0, 2.1, 2.2")
-    parser.add_argument("--works", help="names, or their beginnings, separated by commas; all by default")
-    parser.add_argument(
-        "--data", type=Path, default=Path(__file__).parent / ".data", help="folder for the tables"
-    )
-    parser.add_argument(
-        "--cpu", action="store_true", help="processor time of all threads, for a machine with other work"
-    )
-    parser.add_argument("--markdown", action="store_true")
+    add_options(parser)
     chosen = parser.parse_args()
     path = cached(chosen.data, "vectors", chosen.vectors, chosen.version)
     handles = {name: importlib.import_module(module).dataset(str(path)) for name, module in ENGINES.items()}
@@ -111,9 +102,7 @@ def main() -> None:
         f"{machine()}\n"
     )
     heading = ["work", *ENGINES, "read", "x pylance", "of read", ""]
-    show(heading, chosen.markdown)
-    if chosen.markdown:
-        show(["---"] + ["---:"] * (len(heading) - 2) + ["---"], True)
+    show_heading(heading, chosen.markdown)
     for name, scan in works(chosen.vectors).items():
         if chosen.works and not name.startswith(tuple(chosen.works.split(","))):
             continue

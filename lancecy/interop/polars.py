@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancecy import kernels
 from lancecy.encodings.arrow.columns import validity_of
 from lancecy.encodings.blocks.memory import allocate
 from lancecy.expr.build import Filter
@@ -39,6 +40,8 @@ __all__ = ["as_views", "pushed", "to_polars", "to_polars_lazy"]
 
 
 _FRAME_ROWS = 1 << 20
+_VIEW = 16
+"""Bytes of a view."""
 
 _COMPARISONS: dict[str, Callable[[Any, Any], pc.Expression]] = {
     "Eq": lambda a, b: a == b,
@@ -300,12 +303,13 @@ def as_views(coded: pa.DictionaryArray) -> pa.Array:
         return coded.cast(texts.type).cast(pa.string_view())
     views = texts.cast(pa.string_view())
     _, stored, *data = views.buffers()
-    # A view has 16 bytes. The codes of nulls may be anything.
-    words = np.frombuffer(stored, np.complex128)[views.offset :][: len(views)]
+    words = np.frombuffer(stored, np.uint8)[_VIEW * views.offset :][: _VIEW * len(views)]
     numbers = np.frombuffer(codes.buffers()[1], codes.type.to_pandas_dtype())[codes.offset :][: len(codes)]
-    memory, room = allocate(16 * len(codes))
-    np.take(words, numbers, out=room.view(np.complex128), mode="clip")
-    buffers = [validity_of(codes), memory, *data]
+    validity = validity_of(codes)
+    bits = None if validity is None else np.frombuffer(validity, np.uint8)[: (len(codes) + 7) // 8]
+    memory, room = allocate(_VIEW * len(codes))
+    kernels.take_fixed(numbers, words, _VIEW, room, bits)
+    buffers = [validity, memory, *data]
     return pa.Array.from_buffers(pa.string_view(), len(codes), buffers, codes.null_count)
 
 

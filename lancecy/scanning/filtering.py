@@ -205,8 +205,8 @@ def passing(context: ScanContext, unit: CandidateUnit) -> FilteredUnit:
     seen.update(virtual_columns(context, files, rows, projection.filter_virtual))
     read = zip(projection.filter_fields, columns, strict=True)
     kept = projection.fields
-    others = {**tests.tested, **coded}
-    fresh = {wanted: column for wanted, column in read if wanted in kept and wanted not in others}
+    in_other_forms = tests.tested.keys() | coded.keys()
+    fresh = {wanted: column for wanted, column in read if wanted in kept and wanted not in in_other_forms}
     try:
         return passed(unit, _mask(tests.bound, seen, len(rows)), fresh)
     except FormatError as error:

@@ -28,6 +28,7 @@ from lancecy.schema import Field
 from lancecy.table.manifest import Fragment
 
 __all__ = [
+    "PAGE_ROWS",
     "ScanPlan",
     "counted_early",
     "cut_unit",
@@ -49,14 +50,14 @@ _SMALLEST_UNIT = 4 << 20
 _SMALLEST_REMOTE_UNIT = 64 << 20
 # Split points are multiples of this: legacy pages hold 1,024 rows and bitmaps then stay byte aligned.
 _ROW_STEP = 8192
-_PAGE_ROWS = 1024
+PAGE_ROWS = 1024
 # Fragments are not split further than this: a smaller task costs more than its reading.
 _MIN_UNIT_BYTES = 64 << 10
 # No scan has more units than this (plus one per fragment), however large the table: units are kept in a list.
 _MAX_UNITS = 1 << 18
 # A plan with more units than this takes sizes from the data files instead of the manifest.
 _MAX_UNITS_UNSEEN = 1 << 14
-# Plans that a context keeps, and most units of each.
+# Most units of a plan that is kept.
 _FEW_UNITS = 256
 
 
@@ -465,7 +466,7 @@ def _split(
     """Attributes of the units that a unit is cut into."""
     rows = unit.stop - unit.start
     step = max(1, math.ceil(rows / pieces))
-    for grain in (_ROW_STEP, _PAGE_ROWS):
+    for grain in (_ROW_STEP, PAGE_ROWS):
         if step > grain:
             step = math.ceil(step / grain) * grain
             break

@@ -20,7 +20,7 @@ import pyarrow as pa
 from lancecy.scanning.batches import cut, slice_rows, table_of
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.engine import UnitRows, count_rows, read_rows
-from lancecy.scanning.plan import ScanPlan, counted_early, cut_unit
+from lancecy.scanning.plan import PAGE_ROWS, ScanPlan, counted_early, cut_unit
 from lancecy.scanning.project import Projection
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanUnit
@@ -33,8 +33,6 @@ _FIRST_WINDOW_BYTES = 2 << 20
 _GROWTH = 8
 _ON_DEMAND = 1
 """First windows that are not read ahead: queries that want ten rows end before the next one."""
-_ROW_STEP = 1024
-"""Rows of a page of 0.1, and of a chunk of many kinds."""
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -138,13 +136,20 @@ def count(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> int:
     return total + count_rows(context, plan.projection, units, schedule, request.use_stats)
 
 
-def windows(sizes: Iterable[tuple[Sequence[ScanUnit], float]], budget: int) -> Iterator[list[ScanUnit]]:
+def windows(
+    sizes: Iterable[tuple[Sequence[ScanUnit], float]],
+    budget: int,
+    cut_off: Callable[[ScanUnit, float], tuple[ScanUnit, ScanUnit] | None] | None = None,
+) -> Iterator[list[ScanUnit]]:
     """Group units that are read together, at most ``budget`` bytes unless a single item has more.
 
     Parameters
     ----------
     sizes : iterable of (units, bytes)
     budget : int, bytes
+    cut_off : function of (ScanUnit, float), optional
+        Cuts a unit into one with about this share of its rows and the rest, or returns None: for the first windows, as
+        who wants ten rows does not wait for half a million.
     """
     # The first windows are small, so that the first rows come soon.
     room = min(budget, _FIRST_WINDOW_BYTES)
@@ -154,6 +159,13 @@ def windows(sizes: Iterable[tuple[Sequence[ScanUnit], float]], budget: int) -> I
         if window and filled + nbytes > room:
             yield window
             window, filled, room = [], 0.0, min(budget, _GROWTH * room)
+        while cut_off is not None and len(units) == 1 and room < min(nbytes, budget):
+            pieces = cut_off(units[0], room / nbytes)
+            if pieces is None:
+                break
+            first, rest = pieces
+            yield [first]
+            units, nbytes, room = (rest,), nbytes - room, min(budget, _GROWTH * room)
         window.extend(units)
         filled += nbytes
     if window:
@@ -181,13 +193,17 @@ def stream(
         context.release(window)
         return table
 
+    def cut_at_page(unit: ScanUnit, share: float) -> tuple[ScanUnit, ScanUnit] | None:
+        rows = math.ceil((unit.stop - unit.start) * share / PAGE_ROWS) * PAGE_ROWS
+        return cut_unit(context, unit, unit.start + rows)
+
     skip = request.offset if request.filter is not None else 0
     left = request.limit if request.filter is not None else None
-    sizes: Iterable[tuple[Sequence[ScanUnit], float]] = ((t.units, float(t.num_bytes)) for t in plan.tasks)
-    on_demand = 0
-    if context.snapshot.is_mapped:
-        sizes, on_demand = _small_first(context, sizes), _ON_DEMAND
-    for _, table in read_ahead(context, windows(sizes, max(1, budget // 3)), read, on_demand=on_demand):
+    sizes = ((task.units, task.num_bytes) for task in plan.tasks)
+    # Where reading costs requests, small windows cost more of them.
+    cut_off, on_demand = (cut_at_page, _ON_DEMAND) if context.snapshot.is_mapped else (None, 0)
+    found = windows(sizes, max(1, budget // 3), cut_off)
+    for _, table in read_ahead(context, found, read, on_demand=on_demand):
         taken = slice_rows(table, skip, left)
         skip = max(0, skip - table.num_rows)
         if left is not None:
@@ -197,25 +213,6 @@ def stream(
         del taken
         if left == 0:
             return
-
-
-def _small_first(
-    context: ScanContext, sizes: Iterable[tuple[Sequence[ScanUnit], float]]
-) -> Iterator[tuple[Sequence[ScanUnit], float]]:
-    """Cut the first units, so that the first windows are small: who wants ten rows does not wait for half a million."""
-    room = float(_FIRST_WINDOW_BYTES)
-    for units, nbytes in sizes:
-        while len(units) == 1 and nbytes > room:
-            (unit,) = units
-            share = room / nbytes
-            cut_rows = math.ceil((unit.stop - unit.start) * share / _ROW_STEP) * _ROW_STEP
-            pieces = cut_unit(context, unit, unit.start + cut_rows)
-            if pieces is None:
-                break
-            yield (pieces[0],), room
-            units, nbytes, room = (pieces[1],), nbytes - room, _GROWTH * room
-        yield units, nbytes
-        room *= _GROWTH
 
 
 def read_ahead(

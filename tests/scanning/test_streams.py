@@ -136,7 +136,7 @@ def test_streams_of_tiny_windows_are_tables_in_pieces(
     ds.delete("id BETWEEN 300 AND 1700 OR id % 7 = 3")
     for first, step, growth, on_demand in ((300, 1, 1, 0), (2000, 8, 2, 1), (900, 64, 8, 3)):
         monkeypatch.setattr(threads, "_FIRST_WINDOW_BYTES", first)
-        monkeypatch.setattr(threads, "_ROW_STEP", step)
+        monkeypatch.setattr(threads, "PAGE_ROWS", step)
         monkeypatch.setattr(threads, "_GROWTH", growth)
         monkeypatch.setattr(threads, "_ON_DEMAND", on_demand)
         for where in FILTERS:
