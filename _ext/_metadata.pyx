@@ -7,6 +7,7 @@ count of a file is as large, so the caller's checks refuse it.
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
 
 from cursor cimport FAULT_BUFFERS, FAULT_MESSAGE, FAULT_NONE, Fault
+from short_work cimport FEW_BYTES
 
 from lancecy.kernels._codes import fail
 
@@ -38,13 +39,18 @@ cdef struct Encoding:
 
 
 cdef struct Room:
-    # The result arrays, row after row, how many entries a row has room for, and how many there are.
+    # The result arrays, row after row, how many entries a row has room for, and how many there are; the values of
+    # all pages, the bytes of all buffers and the furthest end of one.
+    int64_t *edges
     int64_t *pages
     int64_t *buffers
     Py_ssize_t page_room
     Py_ssize_t buffer_room
     Py_ssize_t num_pages
     Py_ssize_t num_buffers
+    int64_t num_values
+    int64_t nbytes
+    int64_t end
 
 
 cdef bint _number(Reader *r, uint64_t *value) except -2 nogil:
@@ -101,6 +107,11 @@ cdef int64_t _capped(uint64_t value) except -2 nogil:
     return INT64_MAX if value > <uint64_t> INT64_MAX else <int64_t> value
 
 
+cdef int64_t _sum(int64_t one, int64_t other) except -2 nogil:
+    # Of numbers that are not negative.
+    return INT64_MAX if one > INT64_MAX - other else one + other
+
+
 cdef bint _encoding(Reader r, Encoding *found) except -2 nogil:
     cdef Item item
     cdef Reader inner
@@ -137,8 +148,20 @@ cdef bint _add(Room *room, Py_ssize_t row, Py_ssize_t *count, uint64_t value) ex
     if place < room.buffer_room:
         # bounds: there are two rows of that room.
         room.buffers[row * room.buffer_room + place] = _capped(value)
+    if row == 1:
+        room.nbytes = _sum(room.nbytes, _capped(value))
     count[0] += 1
     return True
+
+
+cdef int64_t _furthest(const Room *room) except -2 nogil:
+    # bounds: there is room for all buffers, in two rows.
+    cdef Py_ssize_t i
+    cdef int64_t end, furthest = 0
+    for i in range(room.num_buffers):
+        end = _sum(room.buffers[i], room.buffers[room.buffer_room + i])
+        furthest = end if end > furthest else furthest
+    return furthest
 
 
 cdef bint _page(Reader r, Room *room, Fault *fault) except -2 nogil:
@@ -173,14 +196,17 @@ cdef bint _page(Reader r, Room *room, Fault *fault) except -2 nogil:
         fault.code = FAULT_BUFFERS
         return False
     room.num_buffers += positions
+    room.num_values = _sum(room.num_values, length)
     if room.num_pages < room.page_room:
-        # bounds: there are five rows of that room.
+        # bounds: there are four rows of that room, and two with room for one more, which is the first.
         out = room.pages + room.num_pages
         out[0] = length
         out[room.page_room] = first_row
         out[2 * room.page_room] = encoding.at
         out[3 * room.page_room] = encoding.nbytes
-        out[4 * room.page_room] = room.num_buffers
+        out = room.edges + room.num_pages + 1
+        out[0] = room.num_values
+        out[room.page_room + 1] = room.num_buffers
     room.num_pages += 1
     return True
 
@@ -209,6 +235,7 @@ cdef bint _column(Reader r, Room *room, Encoding *encoding, bint *has_own, Fault
 
 def column_pages(
     const uint8_t[::1] memory not None,
+    int64_t[:, ::1] out_edges not None,
     int64_t[:, ::1] out_pages not None,
     int64_t[:, ::1] out_buffers not None,
 ):
@@ -218,11 +245,12 @@ def column_pages(
     ----------
     memory : (nbytes,) uint8, may be read-only
         A ColumnMetadata message.
-    out_pages : (5, room) int64
+    out_edges : (2, page_room + 1) int64
+        Values and buffers before each page, then of all pages.
+    out_pages : (4, page_room) int64
         Of each page: its values, its first row, where the bytes of its encoding begin and how many they are
-        (-1: it has none, -2: they are elsewhere in the file), and the number of buffers of this page and of
-        those before it.
-    out_buffers : (2, room) int64, bytes
+        (-1: it has none, -2: they are elsewhere in the file).
+    out_buffers : (2, buffer_room) int64, bytes
         Position and size of each buffer.
 
     Returns
@@ -233,13 +261,17 @@ def column_pages(
         Of the column, as for a page.
     has_own : bool
         Whether the column has buffers of its own.
+    nbytes : int, bytes
+        Size of all buffers.
+    end : int
+        The furthest byte at which a buffer ends; -1 if there is less room than buffers.
 
     Raises
     ------
     FormatError
         The bytes are no such message, or a page has not as many positions as sizes; ``position`` is the page.
     ValueError
-        A result has another number of rows.
+        A result has another form.
 
     Source: file sheet 2.0, section 2.1.
 
@@ -247,30 +279,42 @@ def column_pages(
     --------
     >>> import numpy as np
     >>> from lancecy.kernels import column_pages
-    >>> pages, buffers = np.zeros((5, 1), np.int64), np.zeros((2, 1), np.int64)
+    >>> edges, pages, buffers = np.zeros((2, 2), np.int64), np.zeros((4, 1), np.int64), np.zeros((2, 1), np.int64)
     >>> message = bytes([18, 8, 10, 1, 64, 18, 1, 16, 24, 3])  # one page: 3 values, 16 bytes at 64
-    >>> column_pages(np.frombuffer(message, np.uint8), pages, buffers)
-    (1, 1, 0, -1, False)
-    >>> pages[:, 0].tolist(), buffers[:, 0].tolist()
-    ([3, 0, 0, -1, 1], [64, 16])
+    >>> column_pages(np.frombuffer(message, np.uint8), edges, pages, buffers)
+    (1, 1, 0, -1, False, 16, 80)
+    >>> edges.tolist(), pages[:, 0].tolist(), buffers[:, 0].tolist()
+    ([[0, 3], [0, 1]], [3, 0, 0, -1], [64, 16])
     """
     cdef Room room
     cdef Reader r
     cdef Encoding encoding
     cdef Fault fault
     cdef bint has_own = False, is_good
-    if out_pages.shape[0] != 5 or out_buffers.shape[0] != 2:
-        raise ValueError("out_pages needs 5 rows and out_buffers 2")
+    if out_edges.shape[0] != 2 or out_pages.shape[0] != 4 or out_buffers.shape[0] != 2:
+        raise ValueError("out_edges needs 2 rows, out_pages 4 and out_buffers 2")
+    if out_edges.shape[1] != out_pages.shape[1] + 1:
+        raise ValueError("out_edges needs one entry more than out_pages")
     room.page_room, room.buffer_room = out_pages.shape[1], out_buffers.shape[1]
+    room.edges = &out_edges[0, 0]
     room.pages = &out_pages[0, 0] if room.page_room > 0 else NULL
     room.buffers = &out_buffers[0, 0] if room.buffer_room > 0 else NULL
     room.num_pages = room.num_buffers = 0
+    room.num_values = room.nbytes = 0
+    # bounds: there are two rows of at least one entry.
+    out_edges[0, 0] = out_edges[1, 0] = 0
     encoding.at, encoding.nbytes = 0, ABSENT
     r.bytes, r.at, r.end = NULL, 0, memory.shape[0]
     if memory.shape[0] > 0:
         r.bytes = &memory[0]
-    with nogil:
+    if memory.shape[0] <= FEW_BYTES:
         is_good = _column(r, &room, &encoding, &has_own, &fault)
+    else:
+        with nogil:
+            is_good = _column(r, &room, &encoding, &has_own, &fault)
     if not is_good:
         fail(fault.code, fault.index)
-    return room.num_pages, room.num_buffers, encoding.at, encoding.nbytes, bool(has_own)
+    room.end = -1
+    if room.num_buffers <= room.buffer_room:
+        room.end = _furthest(&room)
+    return room.num_pages, room.num_buffers, encoding.at, encoding.nbytes, bool(has_own), room.nbytes, room.end

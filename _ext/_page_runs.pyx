@@ -8,6 +8,7 @@ from libc.stdint cimport int64_t, uint8_t
 
 from cursor cimport FAULT_NONE, FAULT_PAGE_STARTS, FAULT_ROW, Fault, load16, load32
 from pages cimport first_descent, page_of
+from short_work cimport FEW_VALUES
 
 from lancecy.kernels._codes import fail
 
@@ -76,8 +77,11 @@ def chunk_table(
     count = words.shape[0] // width
     if out_offsets.shape[0] != count + 1 or out_starts.shape[0] != count + 1:
         raise ValueError("out_offsets and out_starts need one entry more than there are words")
-    with nogil:
+    if count <= FEW_VALUES:
         _sums(&words[0] if count > 0 else NULL, count, width, &out_offsets[0], &out_starts[0])
+    else:
+        with nogil:
+            _sums(&words[0], count, width, &out_offsets[0], &out_starts[0])
 
 
 # -- rows and ranges --------------------------------------------------------------------

@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy
 
 from cursor cimport FAULT_NEGATIVE, FAULT_NONE, FAULT_OUT_SIZE, FAULT_TRUNCATED, Fault, has
+from short_work cimport FEW_BYTES, FEW_VALUES
 
 from lancecy.kernels._codes import fail
 
@@ -39,6 +40,19 @@ cdef int64_t _place(
             return -1
         memcpy(out + positions[i], memory + starts[i], lengths[i])
     return 0
+
+
+cdef bint _is_short(const int64_t *lengths, Py_ssize_t num_spans) except -2 nogil:
+    # bounds: the array has num_spans entries; the sum stays below FEW_BYTES * (FEW_VALUES + 1).
+    cdef Py_ssize_t i
+    cdef int64_t nbytes = 0
+    if num_spans > FEW_VALUES:
+        return False
+    for i in range(num_spans):
+        if lengths[i] < 0 or lengths[i] > FEW_BYTES:
+            return False
+        nbytes += lengths[i]
+    return nbytes <= FEW_BYTES
 
 
 def place_spans(
@@ -87,10 +101,16 @@ def place_spans(
     # An empty array has no first byte to point at; nothing is then read or written through NULL.
     cdef const uint8_t *source = &memory[0] if memory.shape[0] > 0 else NULL
     cdef uint8_t *target = &out[0] if out.shape[0] > 0 else NULL
-    with nogil:
+    if _is_short(&lengths[0], lengths.shape[0]):
         done = _place(
             source, memory.shape[0], &starts[0], &lengths[0], &positions[0], starts.shape[0],
             target, out.shape[0], &fault,
         )
+    else:
+        with nogil:
+            done = _place(
+                source, memory.shape[0], &starts[0], &lengths[0], &positions[0], starts.shape[0],
+                target, out.shape[0], &fault,
+            )
     if done < 0:
         fail(fault.code, fault.index)

@@ -363,7 +363,7 @@ class LanceFileReader:
     def file_statistics(self) -> LanceFileStatistics:
         """Pages and bytes of each physical column."""
         return LanceFileStatistics(
-            [LanceColumnStatistics(column.num_pages, int(column.sizes.sum())) for column in self._columns()]
+            [LanceColumnStatistics(column.num_pages, column.nbytes) for column in self._columns()]
         )
 
     def _buffers(self) -> GlobalBuffers:

@@ -105,13 +105,14 @@ def _joined(columns: Sequence[Column]) -> Column | None:
         if not all(headers) or len(headers) != len(columns):
             return None
         edges = np.array([0, num_rows]), first.specs, np.zeros(2, np.int64)
-        return Column(first.index, False, *edges, none, none)
+        return Column(first.index, False, *edges, none, none, 0)
     positions = [column.positions + (number << _FILE_BITS) for number, column in enumerate(columns)]
     rows = starts_of(np.concatenate([_steps(column.row_starts) for column in columns]))
     buffers = starts_of(np.concatenate([_steps(column.first_buffer) for column in columns]))
     specs = tuple(spec for column in columns for spec in column.specs)
     sizes = np.concatenate([column.sizes for column in columns])
-    return Column(first.index, False, rows, specs, buffers, np.concatenate(positions), sizes)
+    nbytes = sum(column.nbytes for column in columns)
+    return Column(first.index, False, rows, specs, buffers, np.concatenate(positions), sizes, nbytes)
 
 
 def _steps(edges: Int64) -> Int64:
@@ -128,10 +129,13 @@ class KeptColumns:
     columns : mapping of field id to Column
         Their positions are in ``memory``.
     memory : (nbytes,) uint8, read-only
+    maps : list of (nbytes,) uint8
+        The maps from which bytes were copied; of files that are not mapped, none.
     """
 
     columns: Mapping[int, Column]
     memory: Memory
+    maps: list[Memory]
 
 
 def kept_columns(
@@ -153,7 +157,8 @@ def kept_columns(
         Ranges(file, column.positions[order], column.sizes[order])
         for column, order in zip(columns.values(), orders, strict=True)
     ]
-    spans = yield from _round(wanted, files)
+    maps: list[Memory] = []
+    spans = yield from _round(wanted, files, maps)
     found = {}
     for (number, column), order, span in zip(columns.items(), orders, spans, strict=True):
         positions = np.empty_like(span.positions)
@@ -161,7 +166,7 @@ def kept_columns(
         memory = PageMemory(cache, ("page", owner, number))
         found[number] = replace(column, positions=positions, memory=memory)
     spans[0].memory.flags.writeable = False
-    return KeptColumns(found, spans[0].memory)
+    return KeptColumns(found, spans[0].memory, maps)
 
 
 def _by_buffer(column: Column) -> Int64:
@@ -203,7 +208,10 @@ def copied(read: Read[T], files: Sequence[SourceFile]) -> Read[T]:
         return value
 
 
-def _round(wanted: Sequence[Ranges], files: Sequence[SourceFile]) -> Read[list[Span]]:
+def _round(
+    wanted: Sequence[Ranges], files: Sequence[SourceFile], maps: list[Memory] | None = None
+) -> Read[list[Span]]:
+    """Copy ranges of several files into one memory; those files that are mapped are added to ``maps``."""
     positions = np.concatenate([request.positions for request in wanted])
     lengths = np.concatenate([request.lengths for request in wanted])
     numbers = positions >> _FILE_BITS
@@ -215,13 +223,23 @@ def _round(wanted: Sequence[Ranges], files: Sequence[SourceFile]) -> Read[list[S
     ends = np.cumsum((lengths + 7) & ~7)
     places = np.zeros_like(ends)
     places[1:] = ends[:-1]
-    chosen = [np.flatnonzero(numbers == number) for number in range(len(files))]
-    used = [(file, mine) for file, mine in zip(files, chosen, strict=True) if mine.size]
-    requests = [Ranges(file, positions[mine] & _WITHIN, lengths[mine]) for file, mine in used]
+    order = np.argsort(numbers, kind="stable")
+    edges = np.searchsorted(numbers, np.arange(len(files) + 1), sorter=order).tolist()
+    by_file = [column[order] for column in (positions & _WITHIN, lengths, places)]
+    used, requests, targets = [], [], []
+    for file, start, stop in zip(files, edges, edges[1:], strict=False):
+        if start < stop:
+            at_source, sizes, at_target = (column[start:stop] for column in by_file)
+            used.append(file)
+            requests.append(Ranges(file, at_source, sizes))
+            targets.append(at_target)
     spans = yield requests
     memory = np.empty(int(ends[-1]) if ends.size else 0, np.uint8)
-    for span, request, (_, mine) in zip(spans, requests, used, strict=True):
-        kernels.place_spans(span.memory, span.positions, request.lengths, memory, places[mine])
+    for span, request, target in zip(spans, requests, targets, strict=True):
+        kernels.place_spans(span.memory, span.positions, request.lengths, memory, target)
+    if maps is not None:
+        mapped = zip(used, spans, strict=True)
+        maps += [span.memory for file, span in mapped if file.store.traits.is_mapped]
     found, at = [], 0
     for request in wanted:
         found.append(Span(memory, places[at : at + request.positions.size]))

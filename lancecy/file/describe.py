@@ -191,7 +191,8 @@ def _legacy_columns(reader: V0Reader, top: Field) -> Iterator[ColumnDescription]
         rows, positions, sizes = reader.pages_of(column_id, spec)
         starts = np.concatenate(([0], np.cumsum(rows))).astype(np.int64)
         buffers = np.arange(positions.size + 1, dtype=np.int64)
-        pages = Column(column_id, False, starts, (spec,) * positions.size, buffers, positions, sizes)
+        specs, nbytes = (spec,) * positions.size, int(sizes.sum())
+        pages = Column(column_id, False, starts, specs, buffers, positions, sizes, nbytes)
         yield ColumnDescription(names[column_id], kinds[column_id], pages)
 
 

@@ -275,7 +275,7 @@ def _column(found: ColumnDescription) -> ColumnInspection:
         found.logical_type,
         pages.num_pages,
         pages.num_rows,
-        int(pages.sizes.sum()),
+        pages.nbytes,
         tuple(texts.most_common()),
         _column=pages,
     )

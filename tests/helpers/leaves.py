@@ -85,11 +85,12 @@ def build_leaf_column(data: bytes, index: int, version: tuple[int, int], limits:
     return Column(
         index=index,
         is_blob=message.is_blob,
-        row_starts=np.cumsum([0, *message.lengths.tolist()]),
+        row_starts=message.row_starts,
         specs=specs,
         first_buffer=message.first_buffer,
         positions=message.positions,
         sizes=message.sizes,
+        nbytes=message.nbytes,
     )
 
 

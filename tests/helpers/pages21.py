@@ -267,6 +267,7 @@ def column_of(*pages: BuiltPage, is_mapped: bool = True, gap: int = 64) -> Built
         first_buffer=np.cumsum([0, *(len(page.buffers) for page in pages)]),
         positions=np.array(positions, np.int64),
         sizes=np.array(sizes, np.int64),
+        nbytes=sum(sizes),
     )
     return BuiltColumn(column, files.add("data/x.lance", bytes(data)), files, column.num_rows)
 

@@ -162,6 +162,7 @@ class _File:
             np.array(first, np.int64),
             np.array(positions, np.int64),
             np.array(sizes, np.int64),
+            sum(sizes),
         )
         self.columns.append(column)
         return column

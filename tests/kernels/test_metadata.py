@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import numpy as np
 import pytest
 from google.protobuf.message import DecodeError
@@ -16,13 +18,28 @@ FAR = 2**63 - 1
 
 
 def read(kernels: Kernels, message: bytes, room: tuple[int, int] = (9, 20)) -> tuple[list[int], ...]:
-    """Counts, pages and buffers of a message; each page is a list."""
-    pages, buffers = np.full((5, room[0]), 77), np.full((2, room[1]), 77)
-    num_pages, num_buffers, at, nbytes, has_own = kernels.column_pages(memory_of(message), pages, buffers)
+    """Counts, pages and buffers of a message; each page is a list, whose last number counts buffers up to its end."""
+    edges, pages, buffers = room_for(*room)
+    counts = kernels.column_pages(memory_of(message), edges, pages, buffers)
+    num_pages, num_buffers = counts[:2]
+    assert (edges[:, num_pages + 1 :] == 77).all()
     assert (pages[:, num_pages:] == 77).all()
     assert (buffers[:, num_buffers:] == 77).all()
-    found = pages[:, :num_pages].T.tolist()
-    return [num_pages, num_buffers, at, nbytes, has_own], *found, *buffers[:, :num_buffers].tolist()
+    assert edges[:, 0].tolist() == [0, 0]
+    sums = accumulate(pages[0, :num_pages].tolist(), initial=0)
+    assert edges[0, : num_pages + 1].tolist() == [min(total, FAR) for total in sums]
+    found = np.vstack([pages, edges[1:, 1:]])[:, :num_pages].T.tolist()
+    positions, sizes = buffers[:, :num_buffers].tolist()
+    assert counts[5] == min(sum(sizes), FAR)
+    assert counts[6] == max(
+        (min(at + size, FAR) for at, size in zip(positions, sizes, strict=True)), default=0
+    )
+    return list(counts[:5]), *found, positions, sizes
+
+
+def room_for(pages: int, buffers: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The three results, of numbers that no message has."""
+    return np.full((2, pages + 1), 77), np.full((4, pages), 77), np.full((2, buffers), 77)
 
 
 def message(*pages: tuple[int, int, bytes, list[int], list[int]]) -> file2_pb2.ColumnMetadata:
@@ -54,13 +71,15 @@ def test_a_message_without_pages_has_none(kernels: Kernels) -> None:
 
 def test_what_does_not_fit_is_counted(kernels: Kernels) -> None:
     data = message(*[(n, 0, b"x", [n, n + 1], [1, 2]) for n in range(3)]).SerializeToString()
-    pages, buffers = np.full((5, 2), 77), np.full((2, 3), 77)
-    assert kernels.column_pages(memory_of(data), pages, buffers)[:2] == (3, 6)
+    edges, pages, buffers = room_for(2, 3)
+    counts = kernels.column_pages(memory_of(data), edges, pages, buffers)
+    assert (*counts[:2], *counts[5:]) == (3, 6, 9, -1)
     assert pages[0].tolist() == [0, 1]
-    assert pages[4].tolist() == [2, 4]
+    assert edges.tolist() == [[0, 0, 1], [0, 2, 4]]
     assert buffers.tolist() == [[0, 1, 1], [1, 2, 1]]
-    nothing = np.empty((5, 0), np.int64), np.empty((2, 0), np.int64)
-    assert kernels.column_pages(memory_of(data), *nothing)[:2] == (3, 6)
+    edges, pages, buffers = room_for(0, 0)
+    assert kernels.column_pages(memory_of(data), edges, pages, buffers)[:2] == (3, 6)
+    assert edges.tolist() == [[0], [0]]
 
 
 def test_encodings_elsewhere_and_none_are_told_apart(kernels: Kernels) -> None:
@@ -110,9 +129,14 @@ def test_positions_without_sizes_are_refused(kernels: Kernels) -> None:
 
 
 def test_results_of_another_form_are_refused(kernels: Kernels) -> None:
-    for rows in ((4, 2), (5, 3)):
-        with pytest.raises(ValueError, match="out_pages needs 5 rows") as caught:
-            kernels.column_pages(memory_of(b""), *(np.zeros((count, 1), np.int64) for count in rows))
+    for shapes in (
+        ((1, 2), (4, 1), (2, 1)),
+        ((2, 2), (5, 1), (2, 1)),
+        ((2, 2), (4, 1), (3, 1)),
+        ((2, 1), (4, 1), (2, 1)),
+    ):
+        with pytest.raises(ValueError, match="out_edges needs") as caught:
+            kernels.column_pages(memory_of(b""), *(np.zeros(shape, np.int64) for shape in shapes))
         assert not isinstance(caught.value, FormatError)
 
 
@@ -136,12 +160,12 @@ def changed(draw: st.DrawFn) -> bytes:
 
 
 def outcome(kernels: Kernels, data: bytes, room: tuple[int, int]) -> object:
-    pages, buffers = np.full((5, room[0]), 77), np.full((2, room[1]), 77)
+    edges, pages, buffers = room_for(*room)
     try:
-        counts = kernels.column_pages(memory_of(data), pages, buffers)
+        counts = kernels.column_pages(memory_of(data), edges, pages, buffers)
     except FormatError as error:
         return str(error), error.position
-    return counts, pages.tolist(), buffers.tolist()
+    return counts, edges.tolist(), pages.tolist(), buffers.tolist()
 
 
 @given(changed() | st.binary(max_size=20), st.integers(0, 3), st.integers(0, 5))
@@ -164,7 +188,7 @@ def test_pages_agree_with_the_protobuf_library(data: bytes) -> None:
     if made is None or len(ours) == 2:
         # Groups, which no field is, and pages with more positions than sizes are refused here only.
         return
-    counts, pages, buffers = ours
+    counts, _, pages, buffers = ours
     found = [[min(n, FAR) for n in (p.length, p.priority)] for p in made.pages]
     assert np.array(pages)[:2, : counts[0]].T.tolist() == found
     positions = [min(n, FAR) for p in made.pages for n in p.buffer_offsets]

@@ -90,6 +90,8 @@ class Column:
         Page p has buffers ``first_buffer[p]`` to ``first_buffer[p + 1]``.
     positions, sizes : (num_buffers,) int64, bytes
         Buffers of all pages, checked to lie in the file.
+    nbytes : int, bytes
+        Size of all buffers.
     memory : PageMemory or None
         Cache for decoded parts of its pages.
     compiled : dict
@@ -103,6 +105,7 @@ class Column:
     first_buffer: Int64
     positions: Int64
     sizes: Int64
+    nbytes: int
     memory: PageMemory | None = None
     compiled: dict[object, Any] = field(default_factory=dict, init=False, repr=False)
     _pages: dict[int, Page] = field(default_factory=dict, init=False, repr=False)

@@ -18,8 +18,6 @@ import struct
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
-from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
@@ -313,48 +311,42 @@ def build_column(
         An unsupported encoding.
     """
     message = decode_column(data, limits)
-    total = _checked_bytes(message, file_size)
-    ledger.charge(index, "pages", total, file_size)
+    _check(message, index, file_size, limits, ledger)
     return Column(
-        index=index,
-        is_blob=message.is_blob,
-        row_starts=_row_starts(message, file_size, limits),
-        specs=_specs(message, specs),
-        first_buffer=message.first_buffer,
-        positions=message.positions,
-        sizes=message.sizes,
-        memory=memory,
+        index,
+        message.is_blob,
+        message.row_starts,
+        _specs(message, specs),
+        message.first_buffer,
+        message.positions,
+        message.sizes,
+        message.nbytes,
+        memory,
     )
 
 
-def _checked_bytes(message: ColumnMessage, file_size: int) -> int:
-    """Bytes of all buffers, each of which lies in the file."""
-    positions, sizes = message.positions.tolist(), message.sizes.tolist()
-    if max(map(add, positions, sizes), default=0) > file_size:
-        buffer = next(n for n, pair in enumerate(zip(positions, sizes, strict=True)) if sum(pair) > file_size)
+def _check(message: ColumnMessage, index: int, file_size: int, limits: Limits, ledger: ByteLedger) -> None:
+    """Check that all buffers lie in the file, and that the pages have at most the allowed rows and the file's bits."""
+    if message.end > file_size:
+        pairs = zip(message.positions.tolist(), message.sizes.tolist(), strict=True)
+        buffer, (at, size) = next((n, pair) for n, pair in enumerate(pairs) if sum(pair) > file_size)
         page = int(np.searchsorted(message.first_buffer, buffer, side="right")) - 1
-        what = f"a buffer of {sizes[buffer]} bytes at {positions[buffer]} lies outside the file"
+        what = f"a buffer of {size} bytes at {at} lies outside the file"
         raise FormatError(what, position=page).within(f"page {page}")
-    return sum(sizes)
-
-
-def _row_starts(message: ColumnMessage, file_size: int, limits: Limits) -> Int64:
-    """First value of each page, then their number: at most the allowed rows, and at most the bits of the file."""
-    lengths = message.lengths.tolist()
-    total = sum(lengths)
+    ledger.charge(index, "pages", message.nbytes, file_size)
+    total = int(message.row_starts[-1])
     if total > max(limits.rows_per_file, file_size * 8):
         raise LimitError(
             f"pages of {total} values, beyond the limit of {limits.rows_per_file}",
             limit="rows_per_file",
             claimed=total,
         )
-    return np.array([0, *accumulate(lengths)], np.int64)
 
 
 def _specs(message: ColumnMessage, specs: SpecCache) -> tuple[PageSpec, ...]:
     """The spec of every page; equal ones are one object."""
-    counts = (message.first_buffer[1:] - message.first_buffer[:-1]).tolist()
-    pages = list(zip(message.encodings, counts, strict=True))
+    edges = message.first_buffer.tolist()
+    pages = [(encoding, edges[n + 1] - edges[n]) for n, encoding in enumerate(message.encodings)]
     known = {}
     for page in dict.fromkeys(pages):
         try:
@@ -372,8 +364,7 @@ def checked_column(
     Parameters and errors as :func:`build_column`.
     """
     message = decode_column(data, limits)
-    ledger.charge(index, "pages", _checked_bytes(message, file_size), file_size)
-    _row_starts(message, file_size, limits)
+    _check(message, index, file_size, limits, ledger)
     return message, _specs(message, specs)
 
 

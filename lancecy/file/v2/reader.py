@@ -255,13 +255,16 @@ class V2Reader:
         """Parse the columns of a field; only reads of values need the layout of packed structs."""
         placed = self._fields.placed(field)
         whole, packed, numbers = placed.whole, placed.packed, placed.numbers
-        descriptor = yield from self._load_columns(
-            numbers.values(), with_descriptor=for_values and bool(packed)
-        )
-        if descriptor is not None:
-            whole = self._as_written(whole, packed, descriptor)
+        if for_values and packed:
+            descriptor = yield from self._load_columns(numbers.values(), with_descriptor=True)
+            if descriptor is not None:
+                whole = self._as_written(whole, packed, descriptor)
+        elif not self._parse_held(numbers.values()):
+            yield from self._load_columns(numbers.values())
         columns = {field_id: self._columns[number] for field_id, number in numbers.items()}
-        yield from self._load_columns([c.index + 1 for c in columns.values() if self._may_continue(c)])
+        after = [c.index + 1 for c in columns.values() if self._may_continue(c)]
+        if after:
+            yield from self._load_columns(after)
         leaves: tuple[Leaf, ...] = ()
         form: object | None = None
         if self._is_structural(columns.values()):
@@ -286,25 +289,29 @@ class V2Reader:
             parts.append(self._container.descriptor)
         if not parts:
             return None
-        held = self._container.held
-        if len(parts) == 1 and held.has(*parts[0]):
-            found = [held.part(*parts[0])]
-        else:
-            found = yield from read_parts(self.source, held, parts)
+        found = yield from read_parts(self.source, self._container.held, parts)
         for number, data in zip(missing, found, strict=False):
-            try:
-                self._columns[number] = build_column(
-                    data,
-                    number,
-                    self.source.size,
-                    self._limits,
-                    self._specs,
-                    self._ledger,
-                    self._memory(number),
-                )
-            except LanceError as error:
-                raise error.within(f"metadata of physical column {number}")
+            self._parse(number, data)
         return found[-1] if with_descriptor else None
+
+    def _parse_held(self, numbers: Iterable[int]) -> bool:
+        """Parse columns up to the first one whose metadata is not held; whether these are all."""
+        held = self._container.held
+        for number in numbers:
+            if number not in self._columns:
+                place = self._container.part(number)
+                if not held.has(*place):
+                    return False
+                self._parse(number, held.part(*place))
+        return True
+
+    def _parse(self, number: int, data: Memory) -> None:
+        try:
+            self._columns[number] = build_column(
+                data, number, self.source.size, self._limits, self._specs, self._ledger, self._memory(number)
+            )
+        except LanceError as error:
+            raise error.within(f"metadata of physical column {number}")
 
     def stored(self, fields: Sequence[Field]) -> Read[list[StoredColumn]]:
         """The pages of whole top-level fields as they are stored, to be copied.
@@ -473,15 +480,15 @@ class V2Reader:
     def column_bytes(self, field: Field) -> int:
         """Encoded bytes of the field and all below it; an estimate if the metadata is large and not read yet."""
         known = self._known(field)
+        if known is not None and known.leaves:
+            return known.stored_bytes
         if known is not None:
             columns = {c.index: c for c in known.columns.values()}
-            for column in list(columns.values()):
+            for column in known.columns.values():
                 after = self._after(column) if self._may_continue(column) else None
-                if after is not None and after.index not in columns:
-                    columns[after.index] = after
-            if len(columns) == len(known.columns):
-                return known.stored_bytes
-            return sum(int(c.sizes.sum()) for c in columns.values())
+                if after is not None:
+                    columns.setdefault(after.index, after)
+            return sum(column.nbytes for column in columns.values())
         held = sum(node.id in self._fields.numbers for node in field.walk())
         return self._container.data_bytes * max(1, held) // max(1, self.num_columns)
 

@@ -59,7 +59,7 @@ class StoredColumn:
     @property
     def nbytes(self) -> int:
         """Bytes of all buffers."""
-        return int(self.message.sizes.sum())
+        return self.message.nbytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)

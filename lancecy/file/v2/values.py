@@ -79,7 +79,7 @@ class Prepared:
     @cached_property
     def stored_bytes(self) -> int:
         """Bytes of all columns."""
-        return sum(int(column.sizes.sum()) for column in self.columns.values())
+        return sum(column.nbytes for column in self.columns.values())
 
     def primary(self) -> Column | None:
         """A column with one value per row: that of the first leaf, lists included in 2.0."""
@@ -153,7 +153,7 @@ class FieldRead:
                 whole = (known.field, tested, columns, self.after, self.source, self.rows, self.limits)
                 return (yield from read_nulls(*whole))
             chosen: dict[int, Leaf] = {}
-            by_size = sorted(known.leaves, key=lambda leaf: int(columns[leaf.chain[-1].id].sizes.sum()))
+            by_size = sorted(known.leaves, key=lambda leaf: columns[leaf.chain[-1].id].nbytes)
             for leaf in by_size:
                 node = next((node.id for node in leaf.chain if node.id in tested), None)
                 if node is None:  # it is in a packed struct, whose values give the nulls
@@ -279,13 +279,12 @@ def _with_bytes(fields: Sequence[FieldRead], found: _Joined | None, cache: ByteC
         number = leaf.chain[-1].id
         if number in columns and not are_one_group(columns[number], leaf.chain):
             del columns[number]
-    stored = sum(int(column.sizes.sum()) for column in columns.values())
+    stored = sum(column.nbytes for column in columns.values())
     is_cheap = all(file.store.traits.is_mapped or file.size <= TAIL_BYTES for file in files)
     if found is not None and is_cheap and 0 < stored <= _MOST_KEPT and _is_little(fields, stored):
-        maps = _maps(fields)  # before the bytes are copied: so no change goes unnoticed
         kept = yield from kept_columns(columns, files, cache)
         known = replace(found.known, columns=kept.columns)
-        return _Joined(known, stand_in(files, kept.memory), kept.memory, maps)
+        return _Joined(known, stand_in(files, kept.memory), kept.memory, kept.maps)
     return None if fields[0].known.leaves else found
 
 

@@ -67,6 +67,8 @@ class ColumnMessage:
         The column holds descriptors of blobs.
     lengths : (num_pages,) int64
         Values of each page, not negative.
+    row_starts : (num_pages + 1,) int64
+        Running sum of ``lengths``, first is 0; at most 2^63 - 1.
     first_buffer : (num_pages + 1,) int64
         Page p has buffers ``first_buffer[p]`` to ``first_buffer[p + 1]``.
     positions, sizes : (num_buffers,) int64, bytes
@@ -75,17 +77,24 @@ class ColumnMessage:
         One per page; for ``parse_spec``.
     first_rows : (num_pages,) int64
         Row of the file at which each page begins, from 2.1 on.
+    nbytes : int, bytes
+        Size of all buffers; at most 2^63 - 1.
+    end : int
+        The furthest byte of the file at which a buffer ends; at most 2^63 - 1.
     has_own_buffers : bool
         Whether the column has buffers outside of its pages, which no known encoding uses.
     """
 
     is_blob: bool
     lengths: Int64
+    row_starts: Int64
     first_buffer: Int64
     positions: Int64
     sizes: Int64
     encodings: list[bytes]
     first_rows: Int64
+    nbytes: int
+    end: int
     has_own_buffers: bool = False
 
 
@@ -182,27 +191,40 @@ def decode_column(data: Memory, limits: Limits) -> ColumnMessage:
         An encoding is stored elsewhere in the file, which no writer does.
     """
     limits.check("metadata_bytes", data.size, "size of column metadata")
-    pages, buffers = np.empty((5, _FEW_PAGES), np.int64), np.empty((2, _FEW_BUFFERS), np.int64)
-    num_pages, num_buffers, encoding_at, encoding_bytes, has_own = kernels.column_pages(data, pages, buffers)
-    limits.check("pages", num_pages, "number of pages")
+    rooms = _rooms(_FEW_PAGES, _FEW_BUFFERS)
+    counts = kernels.column_pages(data, *rooms)
+    num_pages, num_buffers = limits.check("pages", counts[0], "number of pages"), counts[1]
     if num_pages > _FEW_PAGES or num_buffers > _FEW_BUFFERS:
-        pages, buffers = np.empty((5, num_pages), np.int64), np.empty((2, num_buffers), np.int64)
-        kernels.column_pages(data, pages, buffers)
-    lengths, first_rows, starts, sizes, stops = pages[:, :num_pages]
-    first_buffer = np.zeros(num_pages + 1, np.int64)
-    first_buffer[1:] = stops
+        rooms = _rooms(num_pages, num_buffers)
+        counts = kernels.column_pages(data, *rooms)
+    edges, pages, buffers = rooms
+    _, _, encoding_at, encoding_bytes, has_own, nbytes, end = counts
+    lengths, first_rows, starts, sizes = pages[:, :num_pages]
+    row_starts, first_buffer = edges[:, : num_pages + 1]
     return ColumnMessage(
-        is_blob=_is_blob(data, encoding_at, encoding_bytes, limits),
-        lengths=lengths,
-        first_buffer=first_buffer,
-        positions=buffers[0, :num_buffers],
-        sizes=buffers[1, :num_buffers],
-        encodings=[
+        _is_blob(data, encoding_at, encoding_bytes, limits),
+        lengths,
+        row_starts,
+        first_buffer,
+        buffers[0, :num_buffers],
+        buffers[1, :num_buffers],
+        [
             _stored(data, start, size, "page")
             for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)
         ],
-        first_rows=first_rows,
-        has_own_buffers=has_own,
+        first_rows,
+        nbytes,
+        end,
+        has_own,
+    )
+
+
+def _rooms(num_pages: int, num_buffers: int) -> tuple[Int64, Int64, Int64]:
+    """Results of ``kernels.column_pages``."""
+    return (
+        np.empty((2, num_pages + 1), np.int64),
+        np.empty((4, num_pages), np.int64),
+        np.empty((2, num_buffers), np.int64),
     )
 
 

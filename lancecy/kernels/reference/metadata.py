@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +26,17 @@ class _BadMessageError(Exception):
 
 
 def column_pages(
-    memory: NDArray[np.uint8], out_pages: Int64, out_buffers: Int64
-) -> tuple[int, int, int, int, bool]:
+    memory: NDArray[np.uint8], out_edges: Int64, out_pages: Int64, out_buffers: Int64
+) -> tuple[int, int, int, int, bool, int, int]:
     """As :func:`lancecy.kernels.column_pages`."""
     require(memory, np.uint8)
+    require_table(out_edges, writable=True)
     require_table(out_pages, writable=True)
     require_table(out_buffers, writable=True)
-    if out_pages.shape[0] != 5 or out_buffers.shape[0] != 2:
-        raise ValueError("out_pages needs 5 rows and out_buffers 2")
+    if out_edges.shape[0] != 2 or out_pages.shape[0] != 4 or out_buffers.shape[0] != 2:
+        raise ValueError("out_edges needs 2 rows, out_pages 4 and out_buffers 2")
+    if out_edges.shape[1] != out_pages.shape[1] + 1:
+        raise ValueError("out_edges needs one entry more than out_pages")
     data = memory.tobytes()
     pages: list[tuple[int, int, int, int, int]] = []
     buffers: tuple[list[int], list[int]] = ([], [])
@@ -48,9 +53,18 @@ def column_pages(
                 fail(Fault.BUFFERS, len(pages) - 1)
     except _BadMessageError:
         fail(Fault.MESSAGE, len(pages))
-    _store(out_pages, np.array(pages, np.int64).reshape(-1, 5).T)
+    lengths = accumulate((page[0] for page in pages), _sum, initial=0)
+    stops = [0, *(page[4] for page in pages)]
+    _store(out_edges, np.array([list(lengths), stops], np.int64))
+    _store(out_pages, np.array(pages, np.int64).reshape(-1, 5).T[:4])
     _store(out_buffers, np.array(buffers, np.int64))
-    return len(pages), len(buffers[0]), *encoding, has_own
+    nbytes, end = reduce(_sum, buffers[1], 0), max(map(_sum, *buffers), default=0)
+    has_room = len(buffers[0]) <= out_buffers.shape[1]
+    return len(pages), len(buffers[0]), *encoding, has_own, nbytes, end if has_room else -1
+
+
+def _sum(one: int, other: int) -> int:
+    return min(one + other, _MOST)
 
 
 def _store(out: Int64, found: Int64) -> None:
