@@ -39,8 +39,8 @@ cdef struct Encoding:
 
 
 cdef struct Room:
-    # The result arrays, row after row, how many entries a row has room for, and how many there are; the values of
-    # all pages, the bytes of all buffers and the furthest end of one.
+    # The result arrays, row after row, for how many entries a row has room, and how many there are; values
+    # of all pages and bytes of all buffers.
     int64_t *edges
     int64_t *pages
     int64_t *buffers
@@ -50,7 +50,6 @@ cdef struct Room:
     Py_ssize_t num_buffers
     int64_t num_values
     int64_t nbytes
-    int64_t end
 
 
 cdef bint _number(Reader *r, uint64_t *value) except -2 nogil:
@@ -279,7 +278,7 @@ def column_pages(
     --------
     >>> import numpy as np
     >>> from lancecy.kernels import column_pages
-    >>> edges, pages, buffers = np.zeros((2, 2), np.int64), np.zeros((4, 1), np.int64), np.zeros((2, 1), np.int64)
+    >>> edges, pages, buffers = (np.zeros(shape, np.int64) for shape in ((2, 2), (4, 1), (2, 1)))
     >>> message = bytes([18, 8, 10, 1, 64, 18, 1, 16, 24, 3])  # one page: 3 values, 16 bytes at 64
     >>> column_pages(np.frombuffer(message, np.uint8), edges, pages, buffers)
     (1, 1, 0, -1, False, 16, 80)
@@ -291,6 +290,7 @@ def column_pages(
     cdef Encoding encoding
     cdef Fault fault
     cdef bint has_own = False, is_good
+    cdef int64_t end
     if out_edges.shape[0] != 2 or out_pages.shape[0] != 4 or out_buffers.shape[0] != 2:
         raise ValueError("out_edges needs 2 rows, out_pages 4 and out_buffers 2")
     if out_edges.shape[1] != out_pages.shape[1] + 1:
@@ -314,7 +314,6 @@ def column_pages(
             is_good = _column(r, &room, &encoding, &has_own, &fault)
     if not is_good:
         fail(fault.code, fault.index)
-    room.end = -1
-    if room.num_buffers <= room.buffer_room:
-        room.end = _furthest(&room)
-    return room.num_pages, room.num_buffers, encoding.at, encoding.nbytes, bool(has_own), room.nbytes, room.end
+    end = _furthest(&room) if room.num_buffers <= room.buffer_room else -1
+    counts = room.num_pages, room.num_buffers
+    return *counts, encoding.at, encoding.nbytes, bool(has_own), room.nbytes, end

@@ -1,4 +1,4 @@
-# Work so short that handing the interpreter to another thread and waiting for it, about ten microseconds, costs more.
+# Work so short that giving up the interpreter's lock, about ten microseconds, would cost more.
 
 cdef enum:
     FEW_VALUES = 2048

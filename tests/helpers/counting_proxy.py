@@ -31,11 +31,14 @@ class Traffic:
         First lines of the requests, without the protocol.
     sent, received : int, bytes
         To the server and from it, heads included.
+    connections : int
+        Opened by clients.
     """
 
     lines: list[str] = field(default_factory=list)
     sent: int = 0
     received: int = 0
+    connections: int = 0
 
     @property
     def requests(self) -> int:
@@ -187,6 +190,7 @@ class _Client(_Side):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        self._proxy.traffic.connections += 1
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
     async def _connect(self) -> None:
