@@ -274,7 +274,11 @@ def main() -> None:
     parser.add_argument("--version", default="2.1", help="version of the data files: legacy, 2.0, 2.1, 2.2")
     parser.add_argument("--works", help="names, or their beginnings, separated by commas; all by default")
     parser.add_argument("--warm", action="store_true", help="keep tables open, with their caches")
-    parser.add_argument("--requests", action="store_true", help="print the requests of each work, and how many connections they opened")
+    parser.add_argument(
+        "--requests",
+        action="store_true",
+        help="print the requests of each work, and how many connections they opened",
+    )
     parser.add_argument("--markdown", action="store_true")
     chosen = parser.parse_args()
     todo = works(chosen.rows, chosen.many, chosen.version)
@@ -305,7 +309,9 @@ def main() -> None:
                 if chosen.requests:
                     for engine in ENGINES:
                         passed = found[engine][1]
-                        print("", f"{engine}: {passed.connections} new connections", *passed.lines, sep="\n    ")
+                        print(
+                            "", f"{engine}: {passed.connections} new connections", *passed.lines, sep="\n    "
+                        )
 
 
 if __name__ == "__main__":
