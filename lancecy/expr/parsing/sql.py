@@ -34,6 +34,7 @@ from lancecy.expr.nodes import (
     check_text,
     negate,
 )
+from lancecy.expr.parsing.key_comparison import key_comparison
 from lancecy.expr.parsing.number_lists import cut_lists
 from lancecy.expr.parsing.sql_dialect import data_type, dialect, free_names, syntax_error
 from lancecy.expr.times import parse_interval
@@ -60,6 +61,9 @@ def from_sql(text: str) -> Expr:
         ``position`` is the character where reading stopped, if known.
     """
     check_text(text)
+    known = key_comparison(text)
+    if known is not None:
+        return known
     shorter, lists = cut_lists(text)
     if lists:
         reader = _Reader(_NODES + _NODES_PER_CHARACTER * len(text), lists)
