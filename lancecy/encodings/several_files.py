@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TypeVar, cast
 
 import numpy as np
@@ -129,13 +129,13 @@ class KeptColumns:
     columns : mapping of field id to Column
         Their positions are in ``memory``.
     memory : (nbytes,) uint8, read-only
-    maps : list of (nbytes,) uint8
-        The maps from which bytes were copied; of files that are not mapped, none.
+    maps : dict of int to (nbytes,) uint8
+        The maps from which bytes were copied, by the number of the file.
     """
 
     columns: Mapping[int, Column]
     memory: Memory
-    maps: list[Memory]
+    maps: dict[int, Memory]
 
 
 def kept_columns(
@@ -157,7 +157,7 @@ def kept_columns(
         Ranges(file, column.positions[order], column.sizes[order])
         for column, order in zip(columns.values(), orders, strict=True)
     ]
-    maps: list[Memory] = []
+    maps: dict[int, Memory] = {}
     spans = yield from _round(wanted, files, maps)
     found = {}
     for (number, column), order, span in zip(columns.items(), orders, spans, strict=True):
@@ -209,7 +209,7 @@ def copied(read: Read[T], files: Sequence[SourceFile]) -> Read[T]:
 
 
 def _round(
-    wanted: Sequence[Ranges], files: Sequence[SourceFile], maps: list[Memory] | None = None
+    wanted: Sequence[Ranges], files: Sequence[SourceFile], maps: dict[int, Memory] | None = None
 ) -> Read[list[Span]]:
     """Copy ranges of several files into one memory; those files that are mapped are added to ``maps``."""
     positions = np.concatenate([request.positions for request in wanted])
@@ -227,19 +227,19 @@ def _round(
     edges = np.searchsorted(numbers, np.arange(len(files) + 1), sorter=order).tolist()
     by_file = [column[order] for column in (positions & _WITHIN, lengths, places)]
     used, requests, targets = [], [], []
-    for file, start, stop in zip(files, edges, edges[1:], strict=False):
+    for number, (start, stop) in enumerate(pairwise(edges)):
         if start < stop:
             at_source, sizes, at_target = (column[start:stop] for column in by_file)
-            used.append(file)
-            requests.append(Ranges(file, at_source, sizes))
+            used.append(number)
+            requests.append(Ranges(files[number], at_source, sizes))
             targets.append(at_target)
     spans = yield requests
     memory = np.empty(int(ends[-1]) if ends.size else 0, np.uint8)
     for span, request, target in zip(spans, requests, targets, strict=True):
         kernels.place_spans(span.memory, span.positions, request.lengths, memory, target)
     if maps is not None:
-        mapped = zip(used, spans, strict=True)
-        maps += [span.memory for file, span in mapped if file.store.traits.is_mapped]
+        pairs = zip(used, spans, strict=True)
+        maps.update({n: span.memory for n, span in pairs if files[n].store.traits.is_mapped})
     found, at = [], 0
     for request in wanted:
         found.append(Span(memory, places[at : at + request.positions.size]))

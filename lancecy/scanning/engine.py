@@ -146,9 +146,12 @@ def _num_rows(units: Sequence[FilteredUnit]) -> int:
 
 def _is_little(units: Sequence[FilteredUnit], fields: Sequence[Field]) -> bool:
     """Whether one thread reads all units with the same steps for all files: small ones, or few bytes of mapped files."""
+    # Of small files no column needs to be looked at.
+    most = [c.files.stored_bytes for c in units]
     if all(c.files.mapped for c in units):
-        return sum(_read_bytes(c, fields) for c in units) < INLINE_BYTES
-    return all(bytes_of(c, fields) < SMALL_COLUMN_BYTES for c in units)
+        return sum(most) < INLINE_BYTES or sum(_read_bytes(c, fields) for c in units) < INLINE_BYTES
+    pairs = zip(most, units, strict=True)
+    return all(size < SMALL_COLUMN_BYTES or bytes_of(c, fields) < SMALL_COLUMN_BYTES for size, c in pairs)
 
 
 def _parts(

@@ -125,6 +125,11 @@ class FragmentFiles:
     # -- rows -----------------------------------------------------------------
 
     @property
+    def stored_bytes(self) -> int:
+        """Bytes of the data files."""
+        return sum(part.source.size for part in self.parts)
+
+    @property
     def live_rows(self) -> int:
         """Rows that are not deleted."""
         return self.num_rows - (len(self.deleted) if self.deleted is not None else 0)

@@ -66,6 +66,22 @@ def test_rows_of_several_files_are_those_of_each(tables: tuple[lancecy.Dataset, 
             assert _same(found, _by_file(ds, columns=[name], filter="key % 37 = 4")), name
 
 
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+@pytest.mark.parametrize("nulls", [0, 1, 3])
+def test_a_file_without_bytes_of_a_column_is_read_with_others(
+    version: str, nulls: int, tmp_path: Path
+) -> None:
+    values = [COLUMNS["number"][start : start + 300] for start in (0, 300, 600)]
+    chunks = [*values[:nulls], pa.nulls(300, pa.int64()), *values[nulls:]]
+    table = pa.table({"key": pa.array(range(ROWS)), "number": pa.chunked_array(chunks)})
+    ds = lancecy.write_dataset(
+        table, str(tmp_path / "t"), data_storage_version=version, max_rows_per_file=ROWS // FILES
+    )
+    for _ in range(3):
+        assert _same(ds.to_table(), table)
+        assert _same(ds.to_table(columns=["number"], filter="key >= 250"), table.select(["number"])[250:])
+
+
 def test_deleted_rows_and_other_fields_are_left_out(tables: tuple[lancecy.Dataset, pa.Table]) -> None:
     ds, table = tables
     ds.delete("key % 5 = 1 or key between 290 and 320")

@@ -216,14 +216,14 @@ class _Joined:
         Stands for the files: always the same, as what is compiled for a column belongs to its file.
     memory : (nbytes,) uint8 or None
         All their bytes; None: they are copied at each read.
-    maps : list of (nbytes,) uint8
-        The files that were mapped when the bytes were copied: others, if a file has changed since.
+    maps : dict of int to (nbytes,) uint8
+        The maps that the bytes were copied from, by the number of the file: others, if a file has changed since.
     """
 
     known: Prepared
     file: SourceFile
     memory: Memory | None = None
-    maps: list[Memory] = attribute(default_factory=list)
+    maps: dict[int, Memory] = attribute(default_factory=dict)
 
 
 def _joined(fields: Sequence[FieldRead]) -> Read[_Joined | None]:
@@ -289,13 +289,9 @@ def _with_bytes(fields: Sequence[FieldRead], found: _Joined | None, cache: ByteC
 
 
 def _has_changed(fields: Sequence[FieldRead], found: _Joined) -> bool:
-    return any(one is not other for one, other in zip(_maps(fields), found.maps, strict=True))
-
-
-def _maps(fields: Sequence[FieldRead]) -> list[Memory]:
-    """The maps of those files that are mapped; a file that has changed has another one."""
-    files = (f.source for f in fields)
-    return [file.store.get(file.path) for file in files if file.store.traits.is_mapped]
+    """Whether a file has another map than the one its bytes were copied from: one that has changed is mapped anew."""
+    sources = ((fields[number].source, memory) for number, memory in found.maps.items())
+    return any(source.store.get(source.path) is not memory for source, memory in sources)
 
 
 def _is_little(fields: Sequence[FieldRead], nbytes: float) -> bool:
