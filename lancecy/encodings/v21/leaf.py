@@ -151,7 +151,8 @@ def _page_reads(
     column, rows, file = one.column, one.rows, one.file
     if column.num_rows != rows.num_rows * factor:
         raise FormatError(f"a column of {column.num_rows} values in a file of {rows.num_rows} rows")
-    groups = page_groups(column, chain) if factor == 1 and not only_nulls else None
+    may_join = factor == 1 and not only_nulls and not _in_one_page(column.row_starts, rows)
+    groups = page_groups(column, chain) if may_join else None
     if groups is None:
         return [
             _read_page(chain, column.page(number), mine, file, limits, only_nulls)
@@ -162,6 +163,19 @@ def _page_reads(
         for number, mine in _page_rows(column.row_starts[groups], rows)
         for read in _group_reads(chain, column, groups[number : number + 2], mine, file, limits)
     ]
+
+
+def _in_one_page(edges: Int64, rows: RowSelection) -> bool:
+    """Whether all rows are in one page: no others then need to be looked at."""
+    if len(rows) == 0:
+        return False
+    if rows.indices is not None:
+        first, last = int(rows.indices[0]), int(rows.indices[-1])
+    else:
+        starts, stops = row_ranges(rows)
+        first, last = int(starts[0]), int(stops[-1]) - 1
+    pages = edges.searchsorted((first, last), side="right")
+    return bool(pages[0] == pages[1])
 
 
 def _decoded(found: Sequence[_Found], chain: tuple[Field, ...], limits: Limits) -> Iterator[Block]:
@@ -260,15 +274,14 @@ def _page_rows(edges: Int64, selection: RowSelection, factor: int = 1) -> list[t
             return _page_indices(edges, selection.indices)
     starts, stops = row_ranges(selection)
     starts, stops = starts * factor, stops * factor
-    first = np.searchsorted(stops, edges[:-1], side="right").tolist()
-    last = np.searchsorted(starts, edges[1:], side="left").tolist()
+    first = np.searchsorted(stops, edges[:-1], side="right")
+    last = np.searchsorted(starts, edges[1:], side="left")
     chosen = []
-    for page in np.flatnonzero(edges[1:] > edges[:-1]).tolist():
-        if last[page] > first[page]:
-            begin, end = int(edges[page]), int(edges[page + 1])
-            mine = slice(first[page], last[page])
-            within = np.maximum(starts[mine], begin) - begin, np.minimum(stops[mine], end) - begin
-            chosen.append((page, RowSelection(end - begin, *within)))
+    for page in np.flatnonzero((edges[1:] > edges[:-1]) & (last > first)).tolist():
+        begin, end = int(edges[page]), int(edges[page + 1])
+        mine = slice(int(first[page]), int(last[page]))
+        within = np.maximum(starts[mine], begin) - begin, np.minimum(stops[mine], end) - begin
+        chosen.append((page, RowSelection(end - begin, *within)))
     return chosen
 
 
