@@ -46,6 +46,10 @@ def insist(change: Callable[[], object]) -> None:
             change()
         except ContentionError:
             continue
+        except OSError as error:  # what pylance raises
+            if "Too many concurrent writers" not in str(error):
+                raise
+            continue
         return
 
 
@@ -83,7 +87,7 @@ def upsert_theirs(uri: str, end: float, column: str, step: int, rounds: int | No
         merge = lance.dataset(uri).merge_insert("id").when_matched_update_all()
         merge = merge.when_not_matched_insert_all().conflict_retries(PATIENCE)
         rows = pa.table([keys, [number] * len(keys)], schema=schema)
-        merge.retry_timeout(timedelta(minutes=5)).execute(rows)
+        insist(partial(merge.retry_timeout(timedelta(minutes=5)).execute, rows))
         last.update(dict.fromkeys(keys, number))
     return last
 
