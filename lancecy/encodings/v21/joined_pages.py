@@ -103,18 +103,28 @@ class JoinedPages:
         return column.positions[first:last], column.sizes[first:last]
 
 
-def page_groups(column: Column, chain: tuple[Field, ...]) -> Int64 | None:
+def page_groups(column: Column, chain: tuple[Field, ...], rows: RowSelection) -> Int64 | None:
     """Numbers of the pages at which groups of pages of one encoding begin, and the number of pages.
+
+    Parameters
+    ----------
+    column : Column
+    chain : tuple of Field
+        From the top-level field to the field of its values.
+    rows : RowSelection
+        What is read, ascending, without duplicates.
 
     Returns
     -------
     (num_groups + 1,) int64, or None
-        None: no group has pages enough to be read together.
+        None: no group has pages enough to be read together; or the rows are in one page, and groups are not known yet.
     """
     if column.num_pages < _FEW or column.memory is None or has_no_values(chain[-1]):
         return None
     found: Int64 | None = column.memory.find(0, "groups")
     if found is None:
+        if _num_touched(column.row_starts, rows) < _FEW:
+            return None
         found = _groups(column)
         column.memory.keep(0, "groups", found, 500 + found.nbytes)
     return found if found.size else None
@@ -168,6 +178,15 @@ def is_read_by_page(spec: PageSpec) -> bool:
     return isinstance(spec, MiniBlock) and (spec.dictionary is not None or max_repetition(spec.layers) > 0)
 
 
+def _num_touched(edges: Int64, rows: RowSelection) -> int:
+    """Pages from that of the first row to that of the last one; ``edges`` are their first rows and their end."""
+    starts, stops = (rows.starts, rows.stops - 1) if rows.stops is not None else (rows.indices, rows.indices)
+    if starts is None or stops is None or not starts.size:
+        return 0
+    ends = np.searchsorted(edges, [int(starts[0]), int(stops[-1])], side="right")
+    return int(ends[1] - ends[0]) + 1
+
+
 def joined_pages(
     column: Column, first: int, last: int, rows: RowSelection, file: SourceFile
 ) -> JoinedPages | None:
@@ -189,11 +208,7 @@ def joined_pages(
         return found
     if int(found.buffers()[1].sum()) > _MOST_BYTES * (last - first):
         return None
-    starts, stops = (rows.starts, rows.stops - 1) if rows.stops is not None else (rows.indices, rows.indices)
-    if starts is None or stops is None:
-        return None
-    ends = np.searchsorted(found.row_starts, [int(starts[0]), int(stops[-1])], side="right")
-    num_touched = int(ends[1] - ends[0]) + 1
+    num_touched = _num_touched(found.row_starts, rows)
     # Where reads are requests, the words of pages without wanted rows are worth none.
     is_cheap = file.store.traits.is_mapped or num_touched == last - first or _known_table(found) is not None
     return found if num_touched >= _FEW and is_cheap else None

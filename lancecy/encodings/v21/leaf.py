@@ -151,8 +151,7 @@ def _page_reads(
     column, rows, file = one.column, one.rows, one.file
     if column.num_rows != rows.num_rows * factor:
         raise FormatError(f"a column of {column.num_rows} values in a file of {rows.num_rows} rows")
-    may_join = factor == 1 and not only_nulls and not _in_one_page(column.row_starts, rows)
-    groups = page_groups(column, chain) if may_join else None
+    groups = page_groups(column, chain, rows) if factor == 1 and not only_nulls else None
     if groups is None:
         return [
             _read_page(chain, column.page(number), mine, file, limits, only_nulls)
@@ -163,19 +162,6 @@ def _page_reads(
         for number, mine in _page_rows(column.row_starts[groups], rows)
         for read in _group_reads(chain, column, groups[number : number + 2], mine, file, limits)
     ]
-
-
-def _in_one_page(edges: Int64, rows: RowSelection) -> bool:
-    """Whether all rows are in one page: no others then need to be looked at."""
-    if len(rows) == 0:
-        return False
-    if rows.indices is not None:
-        first, last = int(rows.indices[0]), int(rows.indices[-1])
-    else:
-        starts, stops = row_ranges(rows)
-        first, last = int(starts[0]), int(stops[-1]) - 1
-    pages = edges.searchsorted((first, last), side="right")
-    return bool(pages[0] == pages[1])
 
 
 def _decoded(found: Sequence[_Found], chain: tuple[Field, ...], limits: Limits) -> Iterator[Block]:
