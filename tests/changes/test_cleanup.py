@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import time
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -322,6 +323,29 @@ def test_clock_of_a_store_counts(tmp_path: Path) -> None:
     steps = cleanup(Scope(version_store(store)), options, dry_run=True)
     stats = drive(steps, store, default(), TableLocation(store.uri))
     assert (stats.old_versions, files(tmp_path)) == (3, before)
+
+
+def test_new_versions_are_old_enough_where_listings_give_finer_times_than_requests_for_an_object(
+    tmp_path: Path,
+) -> None:
+    """MinIO gives milliseconds in a listing, and whole seconds for one object."""
+    from lancecy.session import default
+    from lancecy.store.base import ObjectMeta
+    from lancecy.store.local import NETWORK, LocalStore
+    from lancecy.table.cleanup.run import CleanupOptions, Scope, cleanup
+    from lancecy.table.commit.driver import drive
+    from lancecy.table.location import TableLocation
+
+    class Coarse(LocalStore):
+        def head(self, path: str) -> ObjectMeta:
+            meta = super().head(path)
+            assert meta.modified is not None
+            return replace(meta, modified=meta.modified.replace(minute=0, second=0, microsecond=0))
+
+    ds = table(tmp_path)
+    store = Coarse(str(tmp_path), traits=NETWORK)
+    steps = cleanup(Scope(version_store(store)), CleanupOptions(ds.version, 0), dry_run=True)
+    assert drive(steps, store, default(), TableLocation(store.uri)).old_versions == 3
 
 
 def test_arrow_reads_what_is_left(tmp_path: Path) -> None:

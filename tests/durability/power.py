@@ -8,6 +8,7 @@ after so many of them.
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,10 +32,12 @@ class Recorder:
         self.root = str(root)
         self.events: list[Event] = []
         self.open: dict[int, int] = {}  # descriptor to number of the file
+        self._turn = threading.Lock()  # files are written by several threads
 
     def __call__(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], call: Call) -> Any:
         note = getattr(self, f"_{name}")
-        return note(call, *args, **kwargs)
+        with self._turn:
+            return note(call, *args, **kwargs)
 
     def mark(self, what: str) -> None:
         """Something was acknowledged."""
