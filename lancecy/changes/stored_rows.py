@@ -134,20 +134,23 @@ def _room(context: ScanContext, planned: ScanPlan, most: int) -> tuple[int, int]
     return min(2 * most // threads, max(_SMALLEST_WINDOW, share)), threads
 
 
-def _windows(planned: ScanPlan, room: int) -> Iterator[tuple[ScanUnit, ...]]:
-    """Units that are read together, at most ``room`` bytes unless a single unit has more."""
+def _windows(planned: ScanPlan, room: int) -> Iterator[list[ScanUnit]]:
+    """Units that are read together, at most ``room`` bytes unless a single unit has more.
+
+    They are lists, whose candidates are not kept for the next scan (see ``filtering.choose``).
+    """
     window: list[ScanUnit] = []
     filled = 0.0
     for task in planned.tasks:
         row_bytes = task.num_bytes / max(1, task.num_rows)
         for unit in task.units:
             if window and filled + unit.rows * row_bytes > room:
-                yield tuple(window)
+                yield window
                 window, filled = [], 0.0
             window.append(unit)
             filled += unit.rows * row_bytes
     if window:
-        yield tuple(window)
+        yield window
 
 
 def _batches(found: Sequence[UnitRows], projection: Projection, request: ScanRequest) -> Iterator[StoredRows]:
