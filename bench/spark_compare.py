@@ -108,8 +108,8 @@ def routes(spark: Any, lance_path: str, parquet_path: str) -> dict[str, Route]:
     return {
         "parquet": Route(lambda: spark.read.parquet(parquet_path)),
         "read": Route(lambda: lancecy.spark.read(spark, lance_path), "parquet", 0.6),
-        "rows": Route(lambda: lancecy.spark.read(spark, lance_path).alias("t")),
-        "format": Route(lambda: spark.read.format("lancecy").load(lance_path)),
+        "rows": Route(lambda: lancecy.spark.read(spark, lance_path).alias("t"), "parquet", 0.7),
+        "format": Route(lambda: spark.read.format("lancecy").load(lance_path), "parquet", 1.1),
         "pylance": Route(handed_over),
         "handover": Route(arranged, "pylance", 0.5),
         "dataframe": Route(whole, "pylance", 0.5),

@@ -1249,8 +1249,7 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
         request : ScanRequest
         embed_credentials : bool
         """
-        location = self.location.with_credentials(embed_credentials)
-        return ScanSpec(location, self.version, request, self._snapshot.identity)
+        return ScanSpec.of(self._snapshot, request, embed_credentials)
 
 
 LanceDataset = Dataset

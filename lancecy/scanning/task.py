@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from lancecy.scanning.request import ScanRequest
 from lancecy.table.location import TableLocation
+from lancecy.table.snapshot import Snapshot
 
 __all__ = ["ScanSpec", "ScanTask", "ScanUnit"]
 
@@ -55,6 +56,20 @@ class ScanSpec:
     version: int
     request: ScanRequest
     identity: str = ""
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, request: ScanRequest, embed_credentials: bool = False) -> ScanSpec:
+        """The spec of a scan of a snapshot.
+
+        Parameters
+        ----------
+        snapshot : Snapshot
+        request : ScanRequest
+        embed_credentials : bool
+            Let the secrets of the location travel with the tasks.
+        """
+        location = snapshot.location.with_credentials(embed_credentials)
+        return cls(location, snapshot.version, request, snapshot.identity)
 
     @property
     def uri(self) -> str:

@@ -13,15 +13,16 @@
 ``update``                 sets columns of matching rows on the executors (``updating``)
 ``dataframe``              an Arrow table in memory as a DataFrame (``frames``)
 ``LancecyDataSource``      implements ``format("lancecy")`` and ``USING lancecy`` (``source``)
-``register``               registers that format where Spark does not find it (``source``)
+``register``               registers that format where Spark does not find it (``registration``)
 ``normalize``              an Arrow schema in Spark's types (``types``)
 ``original_schema``        the original types of such a schema or DataFrame (``types``)
 ``spark_arrow_schema``     the Arrow types in which Spark holds a table's columns (``types``)
 =========================  ===================================================================
 
 ``convert`` converts values to Spark's types, ``tasks`` divides a table and reads the parts, ``searching`` searches for
-nearest neighbours, ``pushdown`` and ``aggregates`` compute aggregates on the executors, ``options`` parses options of the
-format, ``workers`` checks the executors' Python, ``autoload`` is the module that Spark looks for.
+nearest neighbours, ``pushdown`` and ``aggregates`` compute aggregates on the executors, ``source_writes`` writes for the
+format, ``options`` and ``sink_options`` parse its options, ``views`` makes views of the tables of a namespace, ``workers``
+checks the executors' Python, ``autoload`` is the module that Spark looks for.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ if TYPE_CHECKING:
     from lancecy.spark.frames import read as read
     from lancecy.spark.indexing import create_scalar_index as create_scalar_index
     from lancecy.spark.merging import merge as merge
+    from lancecy.spark.registration import register as register
     from lancecy.spark.row_changes import changes as changes
     from lancecy.spark.row_changes import diff as diff
     from lancecy.spark.sink import write as write
     from lancecy.spark.source import LancecyDataSource as LancecyDataSource
-    from lancecy.spark.source import register as register
     from lancecy.spark.types import normalize as normalize
     from lancecy.spark.types import original_schema as original_schema
     from lancecy.spark.types import spark_arrow_schema as spark_arrow_schema
@@ -57,7 +58,8 @@ _HOMES = {
     "lancecy.spark.merging": "merge",
     "lancecy.spark.row_changes": "changes diff",
     "lancecy.spark.sink": "write",
-    "lancecy.spark.source": "LancecyDataSource register",
+    "lancecy.spark.registration": "register",
+    "lancecy.spark.source": "LancecyDataSource",
     "lancecy.spark.types": "normalize original_schema spark_arrow_schema",
     "lancecy.spark.updating": "update",
 }

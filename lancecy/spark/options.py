@@ -1,4 +1,4 @@
-"""Options of ``spark.read.format("lancecy")`` and ``df.write.format("lancecy")``: parses and checks them.
+"""Options of ``spark.read.format("lancecy")``, and how options of the format are parsed and checked.
 
 Spark passes options as text under lower-case names. An unknown name is an error, so that a
 misspelt ``filter`` does not scan the whole table; ``batchSize`` and ``batch_size`` are the
@@ -10,29 +10,49 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from lancecy.api.named_tables import named_place
-from lancecy.changes.options import WRITE_DEFAULTS
 from lancecy.errors import UnsupportedError, nearest, printable
 from lancecy.table.refs.reference import Reference
-from lancecy.write.targets import DatasetBasePath
 
-__all__ = ["ReadOptions", "SinkOptions"]
+__all__ = ["KEPT_NOWHERE", "ReadOptions", "TableOptions", "json_value", "parsed", "placed"]
 
-Options = TypeVar("Options")
+Options = TypeVar("Options", bound="TableOptions")
 
 _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
 
 
 @dataclass(frozen=True)
-class ReadOptions:
-    """Options of a read through the data source.
+class TableOptions:
+    """Options that name a table.
 
     Attributes
     ----------
     path : str
-        The table: a path, or a URL that the executors reach too.
+        A path, or a URL that the executors reach too.
+    storage_options : dict
+        From a JSON object.
+    namespace : dict or None
+        From a JSON object: properties of a namespace, in place of a path, and its class or alias as ``impl``; that of
+        lancecy by default.
+    table_id : list of str or None
+        From a JSON list, or names joined by dots.
+    """
+
+    path: str = ""
+    storage_options: dict[str, Any] = field(default_factory=dict, repr=False)
+    namespace: dict[str, Any] | None = field(default=None, repr=False)
+    table_id: list[str] | None = None
+
+
+@dataclass(frozen=True)
+class ReadOptions(TableOptions):
+    """Options of a read through the data source.
+
+    Attributes
+    ----------
     columns : sequence of str, mapping or None
         From comma-separated names, a JSON list of names, or a JSON object of output names and SQL text.
     filter : str or None
@@ -55,16 +75,8 @@ class ReadOptions:
         From a JSON list, or comma-separated names.
     replicas : dict or None
         From a JSON object of lists.
-    storage_options : dict
-        From a JSON object.
-    namespace : dict or None
-        From a JSON object: properties of a namespace, in place of a path, and its class or alias as ``impl``; that of
-        lancecy by default.
-    table_id : list of str or None
-        From a JSON list, or names joined by dots.
     """
 
-    path: str
     columns: Any = None
     filter: str | None = None
     version: int | str | None = None
@@ -80,9 +92,6 @@ class ReadOptions:
     untrusted: bool = False
     allowed_bases: Any = None
     replicas: dict[str, Any] | None = None
-    storage_options: dict[str, Any] = field(default_factory=dict, repr=False)
-    namespace: dict[str, Any] | None = field(default=None, repr=False)
-    table_id: list[str] | None = None
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> ReadOptions:
@@ -103,11 +112,11 @@ class ReadOptions:
         >>> ReadOptions.parse({"path": "t.lance", "batchsize": "4096", "columns": "id, vec"}).columns
         ['id', 'vec']
         """
-        found = _placed(_parsed(cls, given), None)
+        found = placed(parsed(cls, given), None)
         if not found.path:
             raise ValueError(
                 'lancecy reads one table: say which with .load(path), or in SQL with a temporary view and OPTIONS (path "…"). '
-                + _LOST
+                + KEPT_NOWHERE
                 + " FROM name WITH (path '…')"
             )
         if found.tag is not None and (found.version, found.branch) != (None, None):
@@ -127,82 +136,27 @@ class ReadOptions:
         return self.version if self.tag is None else self.tag
 
 
-@dataclass(frozen=True)
-class SinkOptions:
-    """Options of a write through the data source; as for ``lancecy.write_dataset``.
+def parsed(
+    kind: Callable[..., Options],
+    given: Mapping[str, str],
+    readers: Mapping[str, Callable[[str, str], Any]] = MappingProxyType({}),
+) -> Options:
+    """Options from the texts that Spark passes.
 
-    Attributes
+    Parameters
     ----------
-    path : str
-        The table, which need not exist: a path, or a URL that the executors reach too.
-    branch : str or None
-        An existing branch of it to write to.
-    initial_bases : tuple of DatasetBasePath
-        From a JSON list of objects with ``path``, ``name`` and ``is_dataset_root``.
-    target_bases, allowed_bases : list of str or None
-        From a JSON list, or comma-separated names.
-    target_all_bases : bool or None
-    data_storage_version, commit_message, token : str or None
-    durability : str
-    enable_stable_row_ids : bool
-    max_rows_per_file, max_bytes_per_file, max_rows_per_group : int
-    cast : bool
-    zonemaps : bool or list of str
-        "true" for all columns that have an order, or their names as for ``target_bases``.
-    storage_options : dict
-        From a JSON object.
-    namespace, table_id
-        As for :class:`ReadOptions`.
+    kind : dataclass
+    given : mapping of str to str
+    readers : mapping of str to function
+        Functions of a name and a text that return the value, of options that only this kind has.
+
+    Raises
+    ------
+    ValueError
+        A name is unknown, or a value cannot be parsed.
+    UnsupportedError
+        They are those of a table in Spark's catalog.
     """
-
-    path: str = ""
-    branch: str | None = None
-    initial_bases: tuple[DatasetBasePath, ...] = ()
-    target_bases: Any = None
-    target_all_bases: bool | None = None
-    data_storage_version: str | None = None
-    enable_stable_row_ids: bool = False
-    max_rows_per_file: int = WRITE_DEFAULTS["max_rows_per_file"]
-    max_bytes_per_file: int = WRITE_DEFAULTS["max_bytes_per_file"]
-    max_rows_per_group: int = WRITE_DEFAULTS["max_rows_per_group"]
-    cast: bool = False
-    zonemaps: Any = False
-    commit_message: str | None = None
-    durability: Any = WRITE_DEFAULTS["durability"]
-    token: str | None = None
-    allowed_bases: Any = None
-    storage_options: dict[str, Any] = field(default_factory=dict, repr=False)
-    namespace: dict[str, Any] | None = field(default=None, repr=False)
-    table_id: list[str] | None = None
-
-    @classmethod
-    def parse(cls, given: Mapping[str, str]) -> SinkOptions:
-        """Check the options of a write.
-
-        Parameters
-        ----------
-        given : mapping of str to str
-            As Spark passes them.
-
-        Raises
-        ------
-        ValueError
-            As for :meth:`ReadOptions.parse`.
-
-        Examples
-        --------
-        >>> SinkOptions.parse({"path": "t.lance", "maxRowsPerFile": "1000", "targetbases": "b1, b2"}).target_bases
-        ['b1', 'b2']
-        """
-        found = _placed(_parsed(cls, given), "append")
-        if not found.path:
-            raise ValueError(
-                f"lancecy writes one table: say which with .save(path). {_LOST} INSERT INTO name WITH (path '…')"
-            )
-        return found
-
-
-def _parsed(kind: Callable[..., Options], given: Mapping[str, str]) -> Options:
     known = {f.name.replace("_", ""): f.name for f in fields(kind)}  # type: ignore[arg-type]
     values: dict[str, Any] = {"path": ""}
     if "provider" in given and "owner" in given:
@@ -211,15 +165,24 @@ def _parsed(kind: Callable[..., Options], given: Mapping[str, str]) -> Options:
         name = known.get(key.replace("_", "").lower())
         if name is None:
             raise ValueError(_unknown(key, list(known.values())))
-        values[name] = _READERS.get(name, _text)(name, text)
+        values[name] = readers.get(name, _READERS.get(name, _text))(name, text)
     return kind(**values)
 
 
-_Placed = TypeVar("_Placed", ReadOptions, SinkOptions)
+def placed(found: Options, mode: str | None) -> Options:
+    """The options with the path of the table that a namespace names.
 
+    Parameters
+    ----------
+    found : ReadOptions or SinkOptions
+    mode : str or None
+        Of a write.
 
-def _placed(found: _Placed, mode: str | None) -> _Placed:
-    """The options with the path of the table that a namespace names."""
+    Raises
+    ------
+    ValueError
+        Both a path and a name are given, or a part of the name is missing.
+    """
     if found.namespace is None and found.table_id is None:
         return found
     if found.path or found.namespace is None or found.table_id is None:
@@ -234,7 +197,7 @@ def _placed(found: _Placed, mode: str | None) -> _Placed:
     return replace(found, path=place.uri, storage_options=place.storage_options)
 
 
-_LOST = (
+KEPT_NOWHERE = (
     "Spark keeps no path and no options of tables made by CREATE TABLE … USING lancecy or saveAsTable; give them with "
     "each query, as in"
 )
@@ -282,7 +245,23 @@ def _flag(name: str, text: str) -> bool:
     return value in _TRUE
 
 
-def _json(name: str, text: str, kind: type, what: str) -> Any:
+def json_value(name: str, text: str, kind: type, what: str) -> Any:
+    """The value of an option that is JSON.
+
+    Parameters
+    ----------
+    name, text : str
+        The option.
+    kind : type
+        Of the value.
+    what : str
+        The same in words, for the message.
+
+    Raises
+    ------
+    ValueError
+        It is no JSON, or has another type.
+    """
     # The message does not quote the text: storage options hold secrets.
     try:
         value = json.loads(text)
@@ -295,7 +274,7 @@ def _json(name: str, text: str, kind: type, what: str) -> Any:
 
 def _names(name: str, text: str) -> list[str]:
     if text.lstrip().startswith("["):
-        names = _json(name, text, list, "a JSON list of strings")
+        names = json_value(name, text, list, "a JSON list of strings")
         if not all(isinstance(item, str) for item in names):
             raise ValueError(f"option {name} must be a JSON list of strings")
         return list(names)
@@ -309,19 +288,12 @@ def _flag_or_names(name: str, text: str) -> bool | list[str]:
 
 def _columns(name: str, text: str) -> list[str] | dict[str, Any]:
     if text.lstrip().startswith("{"):
-        return dict(_json(name, text, dict, "a JSON object"))
+        return dict(json_value(name, text, dict, "a JSON object"))
     return _names(name, text)
 
 
 def _object(name: str, text: str) -> dict[str, Any]:
-    return dict(_json(name, text, dict, "a JSON object"))
-
-
-def _bases(name: str, text: str) -> tuple[DatasetBasePath, ...]:
-    try:
-        return tuple(DatasetBasePath(**base) for base in _json(name, text, list, "a JSON list"))
-    except TypeError as error:
-        raise ValueError(f"option {name} must be a JSON list of objects: {printable(error)}") from None
+    return dict(json_value(name, text, dict, "a JSON object"))
 
 
 def _table_id(name: str, text: str) -> list[str]:
@@ -335,7 +307,6 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "allowed_bases": _names,
     "target_bases": _names,
     "zonemaps": _flag_or_names,
-    "initial_bases": _bases,
     "storage_options": _object,
     "replicas": _object,
     "version": _version,

@@ -1,6 +1,6 @@
 """Writes Spark frames as tables: executors write data files, the driver commits them.
 
-:func:`write` supports every mode; the data source (``source.LancecyWriter``) shares its parts. The driver
+:func:`write` supports every mode; the data source (``source_writes.LancecyWriter``) shares its parts. The driver
 chooses the types: those of the table for added rows, otherwise those that a column had before Spark, otherwise
 Spark's. Only what successful tasks return is committed, so that retried and speculative attempts do not count.
 """

@@ -1,58 +1,48 @@
-"""``spark.read.format("lancecy")`` and ``df.write.format("lancecy")``: Lance tables as a Python data source of Spark 4.
+"""``spark.read.format("lancecy")``: Lance tables as a Python data source of Spark 4; ``source_writes`` has its writes.
 
 Spark makes the source in a separate Python process on the driver, asks it for a schema, later for a reader and
 its partitions, and sends the reader to the executors; only text and pickles pass between them. The first of these
 steps fixes the version of the table and the time for ``now()``, so that every later run of a DataFrame or view
-reads the same rows.
+reads the same rows. Each step loads this module in a new process, so it imports only what a read needs.
 
 Filters are given by the option ``filter``. ``pushFilters`` is not implemented: Spark 4.3 keeps the filters of one
 query with the relation and applies them to later queries, to the other side of a union and of a self-join.
-
-A write is planned once, in such a process on the driver; commit and abort run in two more, so what they need
-from each other is read from the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceArrowWriter,
-    DataSourceReader,
-    InputPartition,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from lancecy.api.datasets import Dataset, dataset
 from lancecy.api.scanners import Scanner
-from lancecy.api.writers import committed_parts
-from lancecy.changes.shared import told_parts
 from lancecy.errors import ColumnNotFoundError, UnsupportedError
 from lancecy.expr import time_now
-from lancecy.scanning.request import at_instant
+from lancecy.scanning.context import ScanContext
+from lancecy.scanning.request import ScanRequest, at_instant, make_request
+from lancecy.scanning.task import ScanSpec
+from lancecy.session import default
 from lancecy.spark.convert import Converter
-from lancecy.spark.options import ReadOptions, SinkOptions
-from lancecy.spark.sink import TaskWriter, planned_sink
+from lancecy.spark.options import ReadOptions
 from lancecy.spark.tasks import TaskReader, batch_limits, divide
 from lancecy.spark.types import spark_struct
-from lancecy.spark.views import register_views
-from lancecy.spark.workers import carried, check
+from lancecy.spark.workers import carried
+from lancecy.store.pools import processors
+from lancecy.table.location import TableLocation
 from lancecy.table.refs import MAIN
 from lancecy.table.refs.reference import Reference
+from lancecy.table.replicas import check_replicas
+from lancecy.table.snapshot import load_snapshot
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lancecy.spark.source_writes import LancecyWriter
 
-__all__ = ["LancecyDataSource", "LancecyReader", "LancecyWriter", "Written", "register", "restored"]
-
-# The planning process does not know how many cores the executors have.
-_PARTITIONS = 8
+__all__ = ["LancecyDataSource", "LancecyReader", "restored"]
 
 
 class LancecyDataSource(DataSource):
@@ -60,7 +50,7 @@ class LancecyDataSource(DataSource):
 
     Spark finds it where lancecy is installed; elsewhere :func:`lancecy.spark.register` registers it.
     Options are those of :class:`lancecy.spark.options.ReadOptions`, of writes those of
-    :class:`lancecy.spark.options.SinkOptions`.
+    :class:`lancecy.spark.sink_options.SinkOptions`.
     """
 
     _version: Reference = None
@@ -106,9 +96,9 @@ class LancecyDataSource(DataSource):
         whole = self._scanner(asked, source, asked.columns)
         _check_columns(schema, spark_struct(whole.schema))
         scanner = self._scanner(asked, source, _only(asked.columns, schema.fieldNames()))
-        plan, parts = divide(
-            scanner, source.context, asked.partitions or _PARTITIONS, asked.blocksize, embed_credentials=True
-        )
+        # Spark does not tell how many cores the executors have: this machine's number is that of a local session.
+        cores = asked.partitions or processors()
+        plan, parts = divide(scanner, source, cores, asked.blocksize, embed_credentials=True)
         if not parts:
             return LancecyReader(None, [])
         wanted = to_arrow_schema(schema, timezone="UTC")
@@ -133,24 +123,23 @@ class LancecyDataSource(DataSource):
         LanceError
             Frame, table and options do not match.
         """
-        asked = SinkOptions.parse(self.options)
-        return LancecyWriter(planned_sink(schema, asked, "overwrite" if overwrite else "append"))
+        from lancecy.spark.source_writes import LancecyWriter
+
+        return LancecyWriter.planned(schema, self.options, "overwrite" if overwrite else "append")
 
     def _settled(self) -> ReadOptions:
         """The options, with the version that they named when they were first used."""
         asked = ReadOptions.parse(self.options)
         if self._version is None:
-            found = _opened(asked)
+            found = _opened(asked).snapshot
             is_here = asked.reference is None or isinstance(asked.reference, int)
-            self._version = (
-                found.version if is_here else (found.context.snapshot.manifest.branch, found.version)
-            )
+            self._version = found.version if is_here else (found.manifest.branch, found.version)
         if isinstance(self._version, tuple):
             branch, version = self._version
             return replace(asked, tag=None, branch=branch or MAIN, version=version, asof=None)
         return replace(asked, version=self._version, asof=None)
 
-    def _scanner(self, asked: ReadOptions, source: Dataset, columns: Any) -> Scanner:
+    def _scanner(self, asked: ReadOptions, source: ScanContext, columns: Any) -> Scanner:
         """The scan; ``now()`` and the like have one value for all queries over the DataFrame or view."""
         if self._instant is None:
             self._instant = time_now()
@@ -211,129 +200,39 @@ class LancecyReader(DataSourceReader):
         return carried(__name__, "LancecyReader", self._reader, ())
 
 
-@dataclass(frozen=True)
-class Written(WriterCommitMessage):
-    """The message of a task to the driver.
-
-    Attributes
-    ----------
-    fragments : str
-        From :meth:`lancecy.spark.sink.TaskWriter.write`.
-    """
-
-    fragments: str
-
-
-class LancecyWriter(DataSourceArrowWriter):
-    """Writes partitions on the executors, and commits them on the driver.
-
-    Parameters
-    ----------
-    tasks : TaskWriter
-    """
-
-    def __init__(self, tasks: TaskWriter) -> None:
-        self._tasks = tasks
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return carried(__name__, "LancecyWriter", self._tasks)
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Write one partition.
-
-        Parameters
-        ----------
-        iterator : iterator of pyarrow.RecordBatch
-        """
-        return Written(self._tasks.write(iterator))
-
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Commit the files of all tasks.
-
-        Parameters
-        ----------
-        messages : sequence of Written
-            One per partition, from the attempt that Spark accepted.
-
-        Raises
-        ------
-        LanceError
-            See :func:`lancecy.commit`.
-        """
-        told = [message.fragments for message in messages if isinstance(message, Written)]
-        shared = self._tasks.shared
-        committed_parts(shared, told_parts(told), shared.location, shared.session)
-
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Remove the files of all tasks, unless a commit was started: that one decides what may be removed.
-
-        Parameters
-        ----------
-        messages : sequence of Written or None
-        """
-        if not self._tasks.shared.may_be_committed:
-            self._tasks.shared.clear()
-
-
-def register(spark: SparkSession, namespace: Any = None, within: Sequence[str] = ()) -> list[str]:
-    """Register ``spark.read.format("lancecy")`` in a session, and the tables of a namespace as temporary views.
-
-    The format needs it where lancecy is on ``sys.path`` without being installed; otherwise Spark finds it by itself.
-
-    Parameters
-    ----------
-    spark : pyspark.sql.SparkSession
-    namespace : lance_namespace.LanceNamespace, optional
-        Each of its tables becomes a view of its newest version, named as the table, after the names of child namespaces
-        with underscores. A view of that name is replaced. Tables without data are left out.
-    within : sequence of str
-        Only the tables of this namespace and of those in it.
-
-    Returns
-    -------
-    list of str
-        Names of the views.
-
-    Raises
-    ------
-    ImportError
-        The workers' Python has no lancecy or another release of it, or has another version.
-    ValueError
-        Two tables would have one view.
-
-    Examples
-    --------
-    With a running session ``spark``::
-
-        lancecy.spark.register(spark)
-        spark.read.format("lancecy").option("filter", "id > 5").load("example.lance").count()
-    """
-    check(spark)
-    spark.dataSource.register(LancecyDataSource)
-    return [] if namespace is None else register_views(spark, namespace, within)
-
-
-def _opened(asked: ReadOptions) -> Dataset:
-    return dataset(
+def _opened(asked: ReadOptions) -> ScanContext:
+    session = default()
+    location = TableLocation.of(
         asked.path,
-        asked.reference,
-        asked.asof,
         asked.storage_options or None,
-        untrusted=asked.untrusted,
-        allowed_bases=asked.allowed_bases,
-        replicas=asked.replicas,
+        asked.untrusted,
+        asked.allowed_bases,
+        session.limits,
+        asked.replicas,
     )
+    snapshot = load_snapshot(location, asked.reference, asked.asof, session)
+    check_replicas(location.replicas, snapshot.bases.known_names)
+    return ScanContext(snapshot, session)
 
 
-def _scanner(asked: ReadOptions, source: Dataset, columns: Any, instant: int) -> Scanner:
-    chosen, condition = at_instant(columns, asked.filter, source.schema, instant)
-    scanner = source.scanner(
+def _scanner(asked: ReadOptions, source: ScanContext, columns: Any, instant: int) -> Scanner:
+    schema = source.snapshot.schema.arrow
+    chosen, condition = at_instant(columns, asked.filter, schema, instant)
+    limits, is_asked = batch_limits(asked.batch_size), columns is asked.columns
+    request = make_request(
+        schema,
         chosen,
         condition,
-        **batch_limits(asked.batch_size),
-        with_row_id=asked.with_row_id and columns is asked.columns,
-        with_row_address=asked.with_row_address and columns is asked.columns,
+        batch_size=limits["batch_size"],
+        batch_bytes=limits.get("batch_size_bytes"),
+        with_row_id=asked.with_row_id and is_asked,
+        with_row_address=asked.with_row_address and is_asked,
     )
+
+    def make_spec(request: ScanRequest, embed_credentials: bool) -> ScanSpec:
+        return ScanSpec.of(source.snapshot, request, embed_credentials)
+
+    scanner = Scanner(source, make_spec, request)
     if not len(scanner.schema):
         raise ValueError("Spark cannot hold a DataFrame without columns: select at least one")
     return scanner

@@ -167,7 +167,6 @@ class TaskReader:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 yield from self.read(self.parts[number])
-        spare_collector()
 
     def read(self, part: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """Batches of one part."""
@@ -175,6 +174,7 @@ class TaskReader:
         task = ScanTask(self.spec, units, sum(u.rows for u in units), 0)
         for found in tasks.batches(task, session_for_task(self.spec.location.limits)):
             yield self.converter.batch(found)
+        spare_collector()
 
 
 def session_for_task(limits: Limits) -> Session:

@@ -436,7 +436,7 @@ def test_cast_has_no_effect_on_a_new_table(tmp_path: Path) -> None:
 
 
 def test_the_spark_format_has_the_option() -> None:
-    from lancecy.spark.options import SinkOptions
+    from lancecy.spark.sink_options import SinkOptions
 
     assert SinkOptions.parse({"path": "t", "cast": "true"}).cast
     assert not SinkOptions.parse({"path": "t"}).cast

@@ -17,8 +17,8 @@ from lancecy.changes.options import (
     WriteOptions,
     requests_of,
 )
-from lancecy.spark.options import SinkOptions
 from lancecy.spark.sink import write as spark_write
+from lancecy.spark.sink_options import SinkOptions
 
 WAYS: list[tuple[Callable[..., Any], type[Any]]] = [
     (lancecy.write_dataset, WriteOptions),

@@ -110,3 +110,16 @@ def test_package_is_typed() -> None:
     import lancecy
 
     assert Path(lancecy.__file__).with_name("py.typed").is_file()
+
+
+def test_reads_of_the_format_load_no_code_that_changes_tables() -> None:
+    """Spark loads the module in a new process for each step of a query."""
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys, lancecy.spark.source; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = done.stdout.split()
+    assert "lancecy.scanning.plan" in loaded
+    assert [name for name in loaded if name.startswith(("lancecy.changes", "lancecy.write"))] == []

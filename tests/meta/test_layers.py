@@ -142,6 +142,7 @@ BUILT_ON = {
     ("lancecy.spark.pushdown", "py4j"),
     ("lancecy.spark.pushdown", "pyspark"),
     ("lancecy.spark.source", "pyspark"),
+    ("lancecy.spark.source_writes", "pyspark"),
     ("lancecy.store.key_values.dynamodb_client", "botocore"),
     ("lancecy.store.s3", "botocore"),
     ("lancecy.store.s3", "fsspec"),

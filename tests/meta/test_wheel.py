@@ -142,6 +142,7 @@ NEED_THEIR_EXTRA = (
     "lancecy.namespace.",
     "lancecy.spark.pushdown",
     "lancecy.spark.source",
+    "lancecy.spark.source_writes",
     "lancecy.store.google",
     "lancecy.store.key_values.dynamodb_client",
     "lancecy.store.s3",

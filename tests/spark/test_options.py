@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from lancecy.errors import UnsupportedError
-from lancecy.spark.options import ReadOptions, SinkOptions
+from lancecy.spark.options import ReadOptions
+from lancecy.spark.sink_options import SinkOptions
 
 
 def _parsed(**given: str) -> ReadOptions:
