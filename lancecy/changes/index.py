@@ -346,7 +346,9 @@ class IndexOptimizer:
         ----------
         num_indices_to_merge : int, optional
             How many of the newest segments become one with the fragments that none covers (1). With 0 these
-            fragments get a segment of their own, which takes the least time; many segments make filters slower.
+            fragments get a segment of their own, which takes the least time; many segments make filters slower. On tables
+            with stable row ids, BITMAP and LABEL_LIST segments from before an update of rows in these fragments are always
+            merged: they name the rows by ids that stay, for the old values, and pylance would return them.
         index_names : list of str, optional
             Only these; by default all BTREE, BITMAP, LABEL_LIST, ZONEMAP and BLOOMFILTER indices.
         retrain : bool

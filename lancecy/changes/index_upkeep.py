@@ -58,7 +58,8 @@ def after_writes(
     names : sequence of str, optional
         Of indices; by default all whose files are written.
     num_indices_to_merge : int, optional
-        Newest segments that are merged with the fragments that none covers (1); 0 makes a further segment.
+        Newest segments that are merged with the fragments that none covers (1); 0 makes a further segment. Segments
+        that may name rows of these fragments for other values than they have are merged as well.
     retrain : bool
         Whether to make one new segment of everything.
 
@@ -199,9 +200,34 @@ def _segment(
     chosen = ordered[len(ordered) - min(merged, len(ordered)) :]
     if not missing and not is_forced and len(chosen) < 2:
         return None
-    # Segments without a fragment that exists only take time.
-    replaced = [entry for entry in segments if entry in chosen or (merged and not covers[entry.uuid])]
+    known_by_id = _earliest_moved(snapshot, missing) if plan.type.has_row_ids else None
+    replaced = [
+        entry
+        for entry in segments
+        # Segments without a fragment that exists only take time.
+        if entry in chosen
+        or (merged and not covers[entry.uuid])
+        or (known_by_id is not None and known_by_id <= entry.dataset_version)
+    ]
     return SegmentPlan(plan, missing.union(*(covers[entry.uuid] for entry in replaced)), tuple(replaced))
+
+
+def _earliest_moved(snapshot: Snapshot, fragments: Iterable[int]) -> int | None:
+    """The version that made the oldest row which an update moved to some fragments with its stable id; None for no row.
+
+    A segment of that version or a later one may name the row for the values that it had before. pylance leaves such
+    answers out only while the fragment that has the row now is in no segment.
+    """
+    wanted, earliest = frozenset(fragments), []
+    if not snapshot.manifest.has_stable_row_ids:
+        return None
+    for fragment in snapshot.fragments:
+        if fragment.id in wanted and fragment.last_updated_versions != fragment.created_at_versions:
+            created = snapshot.created_versions(fragment)
+            earliest.append(
+                0 if created is None or not created.versions.size else int(created.versions.min())
+            )
+    return min(earliest, default=None)
 
 
 def plan_of(schema: Schema, entry: IndexEntry) -> IndexPlan | None:

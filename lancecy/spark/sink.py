@@ -256,7 +256,6 @@ class TaskWriter:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Called by ``mapInArrow``: returns one row with the result."""
         yield pa.RecordBatch.from_pydict({"fragments": [self.write(batches)]})
-        spare_collector()
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> str:
         """Write the rows of a partition and return the result as ``SharedWrite.write_part`` does.
@@ -271,7 +270,9 @@ class TaskWriter:
         context = TaskContext.get()
         number = context.partitionId() if context is not None else 0
         rows = cast_batches(batches, self.columns)
-        return self.shared.write_part(rows, number)
+        told = self.shared.write_part(rows, number)
+        spare_collector()
+        return told
 
 
 def planned_sink(struct: StructType, asked: Any, mode: Mode) -> TaskWriter:
