@@ -20,7 +20,7 @@ from lancecy.changes.column_values import Batches, FragmentScan, InThreads, ids_
 from lancecy.changes.key_positions import KeyPositions
 from lancecy.changes.new_columns import ColumnChange, ColumnPlan, Planner, Retries
 from lancecy.changes.options import Durability, is_durable
-from lancecy.encodings.arrow.columns import ArrowArray
+from lancecy.encodings.arrow.columns import ArrowArray, unsliced
 from lancecy.errors import ColumnNotFoundError, SchemaError, printable
 from lancecy.interop.streams import record_batches
 from lancecy.keyword_options import checked_arguments
@@ -79,7 +79,7 @@ class RightRows:
             indices = pa.array(positions)
         else:
             indices = pa.array(positions, mask=positions < 0)
-        return [column.take(indices) for column in self.values.columns]
+        return [unsliced(column).take(indices) for column in self.values.columns]
 
 
 @dataclass(slots=True)

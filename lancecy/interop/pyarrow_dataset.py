@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 from pyarrow import fs
 
+from lancecy.encodings.arrow.columns import unsliced_rows
 from lancecy.errors import UnsupportedError
 from lancecy.interop.source import Scan, Source
 from lancecy.scanning.column_forms import as_output
@@ -156,7 +157,7 @@ class PyarrowDataset(pads.FileSystemDataset):  # type: ignore[misc]
         """
         if self._filter is None and filter is None:
             return self._in_form(self._source.take(indices, _columns(columns)))
-        return self.to_table(columns, filter, **options).take(indices)
+        return unsliced_rows(self.to_table(columns, filter, **options)).take(indices)
 
     def _in_form(self, rows: pa.Table) -> pa.Table:
         """The rows with texts as dictionaries where the schema has these."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from lancecy.encodings.arrow.columns import ArrowArray, joined
+from lancecy.encodings.arrow.columns import ArrowArray, joined, unsliced, unsliced_rows
 from lancecy.encodings.arrow.from_arrow import size_of
 from lancecy.errors import LimitError
 from lancecy.scanning.request import ScanRequest
@@ -32,7 +32,11 @@ def table_of(schema: pa.Schema, pieces: Sequence[Sequence[ArrowArray]], num_rows
         # A table without columns still has rows: pyarrow keeps their number only through a slice of one.
         rows = pa.schema([pa.field("", pa.null())], metadata=schema.metadata)
         return pa.Table.from_arrays([pa.nulls(num_rows)], schema=rows).select([])
-    columns = [joined([piece[index] for piece in pieces], wanted.type) for index, wanted in enumerate(schema)]
+    # Users filter with Arrow what they get.
+    columns = [
+        joined([unsliced(piece[index]) for piece in pieces], wanted.type)
+        for index, wanted in enumerate(schema)
+    ]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -57,7 +61,8 @@ def cut(table: pa.Table, request: ScanRequest) -> Iterator[pa.RecordBatch]:
             yield pa.RecordBatch.from_arrays([pa.nulls(count)], names=[""]).select([])
         return
     small = min(SMALL_BYTES, max_bytes or SMALL_BYTES)
-    yield from _brought_together(table.to_reader(max_chunksize=max_rows), max_rows, small)
+    batches = map(unsliced_rows, table.to_reader(max_chunksize=max_rows))
+    yield from _brought_together(batches, max_rows, small)
 
 
 def _row_bytes(table: pa.Table | pa.RecordBatch) -> int:

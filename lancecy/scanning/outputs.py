@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from lancecy.encodings.arrow.columns import ArrowArray, joined
+from lancecy.encodings.arrow.columns import ArrowArray, filtered, joined
 from lancecy.errors import LimitError
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
@@ -246,7 +246,7 @@ def _passing(units: Sequence[FilteredUnit], columns: Sequence[ArrowArray], wante
     """The rows that passed, of the candidates' values of each unit."""
     pairs = zip(units, columns, strict=True)
     return joined(
-        [column if c.mask is None else column.filter(c.mask) for c, column in pairs], wanted.arrow_type
+        [column if c.mask is None else filtered(column, c.mask) for c, column in pairs], wanted.arrow_type
     )
 
 
@@ -272,7 +272,7 @@ def output_fields(context: ScanContext, unit: FilteredUnit, fields: Sequence[Fie
     for wanted in fields:
         found = unit.reused.get(wanted)
         if found is not None:
-            columns[wanted] = found if mask is None else found.filter(mask)
+            columns[wanted] = found if mask is None else filtered(found, mask)
         elif _is_picked(unit, wanted):
             picked.append(wanted)
         else:
@@ -282,7 +282,7 @@ def output_fields(context: ScanContext, unit: FilteredUnit, fields: Sequence[Fie
         return read
     columns.update(zip(picked, read, strict=True))
     read = read_columns(unit.files, whole, unit.rows, session)
-    columns.update((f, column.filter(mask)) for f, column in zip(whole, read, strict=True))
+    columns.update((f, filtered(column, mask)) for f, column in zip(whole, read, strict=True))
     return [columns[f] for f in fields]
 
 

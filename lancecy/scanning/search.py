@@ -21,7 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.arrow.columns import ArrowArray, chunks_of, storage_of
+from lancecy.encodings.arrow.columns import ArrowArray, chunks_of, storage_of, unsliced_rows
 from lancecy.expr import Bound, Expr, bind, evaluate
 from lancecy.rows import RowSelection
 from lancecy.scanning.batches import slice_rows, table_of
@@ -363,7 +363,9 @@ class Output:
         if not filters:
             return table
         passed = columns[_PASSES]
-        table = table.filter(passed.combine_chunks() if isinstance(passed, pa.ChunkedArray) else passed)
+        table = unsliced_rows(table).filter(
+            passed.combine_chunks() if isinstance(passed, pa.ChunkedArray) else passed
+        )
         return slice_rows(table, request.offset, request.limit)
 
     def _columns(self, found: Neighbours) -> dict[str, ArrowArray]:

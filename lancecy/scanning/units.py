@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lancecy.encodings.arrow.columns import ArrowArray
+from lancecy.encodings.arrow.columns import ArrowArray, filtered
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import MOST_TOGETHER, ScanContext
 from lancecy.scanning.fragment import FragmentFiles
@@ -159,7 +159,7 @@ def _cut(unit: FilteredUnit, most: int) -> FilteredUnit:
     else:
         stop = int(_positions(mask)[most])
         mask = mask.slice(0, stop)
-        reused = {f: c.slice(0, stop).filter(mask) for f, c in unit.reused.items()}
+        reused = {f: filtered(c.slice(0, stop), mask) for f, c in unit.reused.items()}
     return FilteredUnit(unit.files, picked, picked, None, reused)
 
 

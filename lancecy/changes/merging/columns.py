@@ -17,6 +17,7 @@ from lancecy.changes.merging.keys import Int64, UInt64
 from lancecy.changes.merging.matching import Matches
 from lancecy.changes.merging.rows import chosen_rows
 from lancecy.changes.merging.source import Source
+from lancecy.encodings.arrow.columns import unsliced_rows
 from lancecy.errors import UnsupportedError
 from lancecy.file.create import check_writable
 from lancecy.file.dictionaries import has_dictionaries
@@ -134,7 +135,7 @@ def written_columns(
             offsets = _offsets(matches.addresses[chosen[mine]])
             positions = np.full(context.files(number).num_rows, -1, np.int64)
             positions[offsets] = np.arange(mine.size)
-            part = values.take(pa.array(mine))
+            part = unsliced_rows(values).take(pa.array(mine))
             yield (
                 number,
                 replaced_file(context, context.metadata(number), files, schema, part, positions),

@@ -32,6 +32,7 @@ from lancecy.changes.moves import moved
 from lancecy.changes.options import CommitRequest, WriteRequest
 from lancecy.changes.row_texts import numbers_of, text_of
 from lancecy.changes.shared import SharedWrite, share
+from lancecy.encodings.arrow.columns import unsliced_rows
 from lancecy.scanning import run_task
 from lancecy.scanning.context import ScanContext, context_for
 from lancecy.scanning.plan import plan
@@ -152,7 +153,9 @@ class SharedMerge:
     def _of_use(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that the merge may change: a null in the key matches nothing."""
         valid = keys_of([batch.column(name) for name in self.on]).valid
-        return batch if valid is None or self.clauses.deletes else batch.filter(pa.array(valid))
+        return (
+            batch if valid is None or self.clauses.deletes else unsliced_rows(batch).filter(pa.array(valid))
+        )
 
     def _cut(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
         waiting: list[pa.RecordBatch] = []
@@ -169,7 +172,7 @@ class SharedMerge:
         rows = pa.Table.from_batches(batches).unify_dictionaries().combine_chunks()
         parts = part_of(keys_of([rows.column(name) for name in self.on]).words, len(self.places))
         order = np.argsort(parts, kind="stable")
-        rows = rows.take(pa.array(order)).combine_chunks()
+        rows = unsliced_rows(rows).take(pa.array(order)).combine_chunks()
         numbers, starts = np.unique(parts[order], return_index=True)
         for number, start, stop in zip(numbers.tolist(), starts, [*starts[1:], len(order)], strict=True):
             yield self.places[number], _bytes_of(rows.slice(start, stop - start))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from lancecy.changes.merging.clauses import Rules
 from lancecy.changes.merging.keys import KeyIndex, Keys, keys_of, same_keys
 from lancecy.changes.merging.source import Source
-from lancecy.encodings.arrow.columns import ArrowArray, as_array, bare
+from lancecy.encodings.arrow.columns import ArrowArray, as_array, bare, unsliced, unsliced_rows
 from lancecy.errors import ExistsError, SchemaError
 from lancecy.expr import Bound, mask
 from lancecy.expr.build import Filter, col
@@ -290,7 +290,7 @@ class _Part:
                 rows = np.flatnonzero(part_of(words, parts) == number)
                 numbers.append(rows + start)
                 start += batch.num_rows
-                batch = batch.take(pa.array(rows))
+                batch = unsliced_rows(batch).take(pa.array(rows))
             batches.append(batch)
         schema = pa.schema([source.schema.field(name) for name in rules.of_source])
         columns = pa.Table.from_batches(batches, schema).unify_dictionaries().combine_chunks()
@@ -597,7 +597,7 @@ class _Lookup:
 
 def _struct(columns: Columns, rows: Int64, names: Sequence[str]) -> pa.StructArray:
     chosen = list(dict.fromkeys(names))
-    taken = [as_array(bare(columns[name])).take(pa.array(rows)) for name in chosen]
+    taken = [as_array(unsliced(bare(columns[name]))).take(pa.array(rows)) for name in chosen]
     return pa.StructArray.from_arrays(taken, names=chosen)
 
 

@@ -12,6 +12,7 @@ from lancecy.changes.merging.keys import Int64, UInt64, key_hashes
 from lancecy.changes.merging.matching import Matches
 from lancecy.changes.merging.source import Source
 from lancecy.changes.merging.structs import completed, completed_type
+from lancecy.encodings.arrow.columns import unsliced_rows
 from lancecy.errors import SchemaError, UnsupportedError
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.request import make_request
@@ -197,4 +198,4 @@ def _chosen(batch: pa.RecordBatch, rows: Int64) -> pa.RecordBatch:
     first, last = int(rows[0]), int(rows[-1])
     if last - first + 1 == rows.size and bool(np.all(rows[1:] > rows[:-1])):
         return batch.slice(first, rows.size)
-    return batch.take(pa.array(rows))
+    return unsliced_rows(batch).take(pa.array(rows))

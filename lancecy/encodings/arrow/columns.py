@@ -11,8 +11,9 @@ type that lost children to a projection is plain storage already: ``assemble.pru
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -32,16 +33,20 @@ __all__ = [
     "byte_order",
     "chunks_of",
     "cut_out",
+    "filtered",
     "joined",
     "storage_of",
     "taken",
     "typed",
     "unified",
+    "unsliced",
+    "unsliced_rows",
     "validity_of",
 ]
 
 
 ArrowArray: TypeAlias = "pa.Array | pa.ChunkedArray"
+Rows = TypeVar("Rows", "pa.RecordBatch", "pa.Table")
 Int64 = NDArray[np.int64]
 
 # Most bytes or elements that 32-bit offsets of one chunk can count.
@@ -70,6 +75,69 @@ def as_array(column: ArrowArray) -> pa.Array:
     if not chunks:
         return column.chunk(0) if column.num_chunks else column.combine_chunks()
     return chunks[0] if len(chunks) == 1 else _concatenated(unified(chunks))
+
+
+def unsliced(column: ArrowArray) -> ArrowArray:
+    """The column with copies of slices of which Arrow would take, or filter, the wrong rows.
+
+    Arrow (26.0) starts at the wrong value in slices of fixed-size lists of fixed-size lists without nulls.
+
+    Examples
+    --------
+    >>> column = pa.array([[[1], [2]], [[3], [4]]], pa.list_(pa.list_(pa.int64(), 1), 2))[1:]
+    >>> unsliced(column).take(pa.array([0])).to_pylist()
+    [[[3], [4]]]
+    """
+    if not _has_nested_vectors(column.type):
+        return column
+    if isinstance(column, pa.ChunkedArray):
+        return pa.chunked_array([unsliced(chunk) for chunk in column.chunks], column.type)
+    # A single array would be returned as it is.
+    return pa.concat_arrays([column, column.slice(0, 0)]) if _is_slice(column) else column
+
+
+@lru_cache(maxsize=4096)
+def _has_nested_vectors(data_type: pa.DataType) -> bool:
+    if isinstance(data_type, pa.BaseExtensionType):
+        return _has_nested_vectors(data_type.storage_type)
+    inner = [_storage_type(data_type.field(i).type) for i in range(data_type.num_fields)]
+    if pa.types.is_fixed_size_list(data_type) and pa.types.is_fixed_size_list(inner[0]):
+        return True
+    return any(map(_has_nested_vectors, inner))
+
+
+def _storage_type(data_type: pa.DataType) -> pa.DataType:
+    while isinstance(data_type, pa.BaseExtensionType):
+        data_type = data_type.storage_type
+    return data_type
+
+
+def _is_slice(array: pa.Array) -> bool:
+    if isinstance(array, pa.ExtensionArray):
+        return _is_slice(array.storage)
+    if array.offset:
+        return True
+    if isinstance(array, pa.StructArray):
+        return any(_is_slice(array.field(i)) for i in range(array.type.num_fields))
+    return bool(array.type.num_fields) and _is_slice(array.values)
+
+
+def unsliced_rows(rows: Rows) -> Rows:
+    """A batch or table with :func:`unsliced` columns, and the same rows."""
+    if not any(_has_nested_vectors(field.type) for field in rows.schema):
+        return rows
+    return type(rows).from_arrays([unsliced(column) for column in rows.columns], schema=rows.schema)
+
+
+def filtered(column: ArrowArray, mask: pa.Array) -> ArrowArray:
+    """The rows of a column for which a mask is true.
+
+    Parameters
+    ----------
+    column : pa.Array or pa.ChunkedArray
+    mask : (n,) pa.BooleanArray
+    """
+    return unsliced(column).filter(mask)
 
 
 def joined(columns: Iterable[ArrowArray], data_type: pa.DataType) -> pa.ChunkedArray:
@@ -233,7 +301,7 @@ def taken(column: ArrowArray, rows: Int64, most: int | None = None) -> ArrowArra
         The dictionaries of the chunks cannot be unified.
     """
     most = _MAX_EXTENT if most is None else most
-    chunks = unified(chunks_of(column))
+    chunks = unified(chunks_of(unsliced(column)))
     if not chunks:
         return column
     total = sum(_extent(chunk) for chunk in chunks)

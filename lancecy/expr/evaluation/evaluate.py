@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancecy.encodings.arrow.columns import unsliced_rows
 from lancecy.errors import ExpressionError, FormatError
 from lancecy.expr.bound import Bound
 from lancecy.expr.describe import describe
@@ -167,7 +168,7 @@ def _where(expr: Expr, table: Any, rows: Data) -> Data:
     if wanted.all():
         return compute(expr, table)
     names = {node.path[0] for node in walk(expr) if isinstance(node, Column)}
-    part = compute(expr, _without_views(table.select(sorted(names))).filter(pa.array(wanted)))
+    part = compute(expr, unsliced_rows(_without_views(table.select(sorted(names)))).filter(pa.array(wanted)))
     if isinstance(part, pa.Scalar):
         return part
     places = pa.array(np.cumsum(wanted) - 1, mask=~wanted)
