@@ -11,7 +11,6 @@ type that lost children to a projection is plain storage already: ``assemble.pru
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from itertools import pairwise
 from typing import TypeAlias, TypeVar
 
@@ -96,10 +95,8 @@ def unsliced(column: ArrowArray) -> ArrowArray:
     return pa.concat_arrays([column, column.slice(0, 0)]) if _is_slice(column) else column
 
 
-@lru_cache(maxsize=4096)
 def _has_nested_vectors(data_type: pa.DataType) -> bool:
-    if isinstance(data_type, pa.BaseExtensionType):
-        return _has_nested_vectors(data_type.storage_type)
+    data_type = _storage_type(data_type)
     inner = [_storage_type(data_type.field(i).type) for i in range(data_type.num_fields)]
     if pa.types.is_fixed_size_list(data_type) and pa.types.is_fixed_size_list(inner[0]):
         return True

@@ -17,11 +17,13 @@ from lancecy.encodings.arrow.columns import (
     as_array,
     chunks_of,
     cut_out,
+    filtered,
     joined,
     storage_of,
     taken,
     typed,
     unified,
+    unsliced,
 )
 from lancecy.errors import LimitError, UnsupportedError
 from tests.helpers.folded import folded
@@ -195,3 +197,41 @@ def test_lists_of_an_extension_type_that_has_no_hash_are_cut() -> None:
         hash(codes.type)
     lists = pa.ListArray.from_arrays([0, 1, 3], codes)
     assert cut_out(lists, 1, 1).to_pylist() == [[2, 3]]
+
+
+class Unhashable(pa.ExtensionType):  # type: ignore[misc]
+    """An extension type, which has no hash."""
+
+    def __init__(self, storage: pa.DataType) -> None:
+        super().__init__(storage, "tests.unhashable")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+
+VECTORS = pa.list_(pa.list_(pa.int16(), 1), 2)
+
+
+@pytest.mark.parametrize("wrap", [
+    lambda array: array,
+    lambda array: pa.StructArray.from_arrays([array], ["a"]),
+    lambda array: pa.ListArray.from_arrays(pa.array(range(len(array) + 1), pa.int32()), array),
+    lambda array: pa.ExtensionArray.from_storage(Unhashable(array.type), array),
+    lambda array: pa.chunked_array([array, array]).slice(1),
+], ids=["plain", "struct", "list", "extension", "chunked"])  # fmt: skip
+def test_rows_of_slices_of_nested_vectors_are_right(wrap: Callable[[pa.Array], Any]) -> None:
+    whole = wrap(pa.array([[[2 * i], [2 * i + 1]] for i in range(12)], VECTORS))
+    inner = wrap(pa.array([[[2 * i], [2 * i + 1]] for i in range(20)], VECTORS)[8:])
+    for column in (whole, whole[3:], inner):
+        rows = np.array([5, 0, 5])
+        found, expected = taken(column, rows).to_pylist(), column.to_pylist()
+        assert found == [expected[i] for i in rows]
+        mask = np.arange(len(column)) % 2 == 1
+        assert filtered(column, pa.array(mask)).to_pylist() == expected[1::2]
+
+
+def test_other_columns_are_not_copied() -> None:
+    column = pa.array([[1, 2], [3, 4]], pa.list_(pa.int16(), 2))[1:]
+    assert unsliced(column) is column
+    whole = pa.array([[[1], [2]]], VECTORS)
+    assert unsliced(whole) is whole
