@@ -222,7 +222,7 @@ def _earliest_moved(snapshot: Snapshot, fragments: Iterable[int]) -> int | None:
     if not snapshot.manifest.has_stable_row_ids:
         return None
     for fragment in snapshot.fragments:
-        if fragment.id in wanted and fragment.last_updated_versions != fragment.created_at_versions:
+        if fragment.id in wanted and fragment.has_updated_rows:
             created = snapshot.created_versions(fragment)
             earliest.append(
                 0 if created is None or not created.versions.size else int(created.versions.min())

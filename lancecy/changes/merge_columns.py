@@ -20,7 +20,7 @@ from lancecy.changes.column_values import Batches, FragmentScan, InThreads, ids_
 from lancecy.changes.key_positions import KeyPositions
 from lancecy.changes.new_columns import ColumnChange, ColumnPlan, Planner, Retries
 from lancecy.changes.options import Durability, is_durable
-from lancecy.encodings.arrow.columns import ArrowArray, unsliced
+from lancecy.encodings.arrow.columns import ArrowArray, unsliced_rows
 from lancecy.errors import ColumnNotFoundError, SchemaError, printable
 from lancecy.interop.streams import record_batches
 from lancecy.keyword_options import checked_arguments
@@ -62,7 +62,8 @@ class RightRows:
             raise ColumnNotFoundError(key, table.schema.names, where="the rows to merge")
         self.keys: pa.ChunkedArray = table[key]
         self.key = key
-        self.values: pa.Table = table.drop_columns([key]).replace_schema_metadata(None).combine_chunks()
+        values = table.drop_columns([key]).replace_schema_metadata(None).combine_chunks()
+        self.values: pa.Table = unsliced_rows(values)
         if not self.values.num_columns:
             raise SchemaError(
                 f"the rows to merge have no column besides the key {printable(key)!r}", difference="columns"
@@ -79,7 +80,7 @@ class RightRows:
             indices = pa.array(positions)
         else:
             indices = pa.array(positions, mask=positions < 0)
-        return [unsliced(column).take(indices) for column in self.values.columns]
+        return [column.take(indices) for column in self.values.columns]
 
 
 @dataclass(slots=True)

@@ -129,7 +129,7 @@ class RowPlaces:
         updated = frozenset(
             fragment.id
             for fragment in (snapshot.fragments if has_stable_ids else ())
-            if fragment.last_updated_versions != fragment.created_at_versions
+            if fragment.has_updated_rows
         )
         return cls(snapshot, has_stable_ids, covered, updated & covered)
 

@@ -158,7 +158,7 @@ def parsed(
         They are those of a table in Spark's catalog.
     """
     known = {f.name.replace("_", ""): f.name for f in fields(kind)}  # type: ignore[arg-type]
-    values: dict[str, Any] = {"path": ""}
+    values: dict[str, Any] = {}
     if "provider" in given and "owner" in given:
         raise _no_catalog()
     for key, text in given.items():

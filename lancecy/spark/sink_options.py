@@ -54,17 +54,7 @@ class SinkOptions(TableOptions):
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> SinkOptions:
-        """Check the options of a write.
-
-        Parameters
-        ----------
-        given : mapping of str to str
-            As Spark passes them.
-
-        Raises
-        ------
-        ValueError
-            As for :meth:`lancecy.spark.options.ReadOptions.parse`.
+        """Check the options of a write; parameters and errors as for :meth:`lancecy.spark.options.ReadOptions.parse`.
 
         Examples
         --------

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ from lancecy.api.scanners import Scanner
 from lancecy.errors import ColumnNotFoundError, UnsupportedError
 from lancecy.expr import time_now
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.request import ScanRequest, at_instant, make_request
+from lancecy.scanning.request import at_instant, make_request
 from lancecy.scanning.task import ScanSpec
 from lancecy.session import default
 from lancecy.spark.convert import Converter
@@ -37,7 +38,7 @@ from lancecy.table.location import TableLocation
 from lancecy.table.refs import MAIN
 from lancecy.table.refs.reference import Reference
 from lancecy.table.replicas import check_replicas
-from lancecy.table.snapshot import load_snapshot
+from lancecy.table.snapshot import Snapshot, load_snapshot
 
 if TYPE_CHECKING:
     from lancecy.spark.source_writes import LancecyWriter
@@ -72,7 +73,7 @@ class LancecyDataSource(DataSource):
             The table cannot be opened, or Spark has no type for a column.
         """
         asked = self._settled()
-        return spark_struct(self._scanner(asked, _opened(asked), asked.columns).schema)
+        return spark_struct(self._scanner(asked, _context(asked), asked.columns).schema)
 
     def reader(self, schema: StructType) -> LancecyReader:
         """Plan a read of the columns in ``schema``.
@@ -92,7 +93,7 @@ class LancecyDataSource(DataSource):
             As for :meth:`schema`.
         """
         asked = self._settled()
-        source = _opened(asked)
+        source = _context(asked)
         whole = self._scanner(asked, source, asked.columns)
         _check_columns(schema, spark_struct(whole.schema))
         scanner = self._scanner(asked, source, _only(asked.columns, schema.fieldNames()))
@@ -131,7 +132,7 @@ class LancecyDataSource(DataSource):
         """The options, with the version that they named when they were first used."""
         asked = ReadOptions.parse(self.options)
         if self._version is None:
-            found = _opened(asked).snapshot
+            found = _opened(asked)
             is_here = asked.reference is None or isinstance(asked.reference, int)
             self._version = found.version if is_here else (found.manifest.branch, found.version)
         if isinstance(self._version, tuple):
@@ -200,7 +201,7 @@ class LancecyReader(DataSourceReader):
         return carried(__name__, "LancecyReader", self._reader, ())
 
 
-def _opened(asked: ReadOptions) -> ScanContext:
+def _opened(asked: ReadOptions) -> Snapshot:
     session = default()
     location = TableLocation.of(
         asked.path,
@@ -212,7 +213,11 @@ def _opened(asked: ReadOptions) -> ScanContext:
     )
     snapshot = load_snapshot(location, asked.reference, asked.asof, session)
     check_replicas(location.replicas, snapshot.bases.known_names)
-    return ScanContext(snapshot, session)
+    return snapshot
+
+
+def _context(asked: ReadOptions) -> ScanContext:
+    return ScanContext(_opened(asked), default())
 
 
 def _scanner(asked: ReadOptions, source: ScanContext, columns: Any, instant: int) -> Scanner:
@@ -228,11 +233,7 @@ def _scanner(asked: ReadOptions, source: ScanContext, columns: Any, instant: int
         with_row_id=asked.with_row_id and is_asked,
         with_row_address=asked.with_row_address and is_asked,
     )
-
-    def make_spec(request: ScanRequest, embed_credentials: bool) -> ScanSpec:
-        return ScanSpec.of(source.snapshot, request, embed_credentials)
-
-    scanner = Scanner(source, make_spec, request)
+    scanner = Scanner(source, partial(ScanSpec.of, source.snapshot), request)
     if not len(scanner.schema):
         raise ValueError("Spark cannot hold a DataFrame without columns: select at least one")
     return scanner

@@ -187,6 +187,11 @@ class Fragment:
         return self.id & 0xFFFFFFFF
 
     @property
+    def has_updated_rows(self) -> bool:
+        """Whether it has rows of older versions that an update moved here, with their stable row ids."""
+        return self.last_updated_versions != self.created_at_versions
+
+    @property
     def live_rows(self) -> int | None:
         """Rows that are not deleted; None if the manifest does not state them."""
         if self.physical_rows is None or self.deletion_file is None:

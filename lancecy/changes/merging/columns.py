@@ -129,13 +129,13 @@ def written_columns(
     budget = max(1, context.session.cache.limit * source.num_rows // max(1, 2 * source.nbytes))
     for group in _groups(sizes, budget):
         chosen = np.flatnonzero(np.isin(owners, group))
-        values = _values(source, matches.rows[chosen], schema.names, strict)
+        values = unsliced_rows(_values(source, matches.rows[chosen], schema.names, strict))
         for number in group:
             mine = np.flatnonzero(owners[chosen] == number)
             offsets = _offsets(matches.addresses[chosen[mine]])
             positions = np.full(context.files(number).num_rows, -1, np.int64)
             positions[offsets] = np.arange(mine.size)
-            part = unsliced_rows(values).take(pa.array(mine))
+            part = values.take(pa.array(mine))
             yield (
                 number,
                 replaced_file(context, context.metadata(number), files, schema, part, positions),

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from lancecy.changes.merging.clauses import Rules
 from lancecy.changes.merging.keys import KeyIndex, Keys, keys_of, same_keys
 from lancecy.changes.merging.source import Source
-from lancecy.encodings.arrow.columns import ArrowArray, as_array, bare, unsliced, unsliced_rows
+from lancecy.encodings.arrow.columns import ArrowArray, as_array, bare, taken, unsliced_rows
 from lancecy.errors import ExistsError, SchemaError
 from lancecy.expr import Bound, mask
 from lancecy.expr.build import Filter, col
@@ -597,8 +597,8 @@ class _Lookup:
 
 def _struct(columns: Columns, rows: Int64, names: Sequence[str]) -> pa.StructArray:
     chosen = list(dict.fromkeys(names))
-    taken = [as_array(unsliced(bare(columns[name]))).take(pa.array(rows)) for name in chosen]
-    return pa.StructArray.from_arrays(taken, names=chosen)
+    members = [as_array(taken(bare(columns[name]), rows)) for name in chosen]
+    return pa.StructArray.from_arrays(members, names=chosen)
 
 
 def _true(column: ArrowArray) -> Bools:
