@@ -17,9 +17,9 @@ from lancecy.scanning.context import ScanContext
 from lancecy.scanning.explain import Explanation, explain
 from lancecy.scanning.nearest import Nearest
 from lancecy.scanning.order import OrderBy, orderings, sort_positions, with_keys
-from lancecy.scanning.plan import ScanPlan
+from lancecy.scanning.plan import ScanPlan, kept_plan
 from lancecy.scanning.request import ScanRequest
-from lancecy.scanning.search import Output, compare, search_plan, search_request
+from lancecy.scanning.search import Output, compare, search_request
 from lancecy.scanning.shared_search import SharedSearch
 from lancecy.scanning.task import ScanUnit
 
@@ -135,8 +135,7 @@ class NearestScanner(Scanner):
         embed_credentials: bool = False,
         exact: bool = False,
     ) -> ScanPlan:
-        spec = self._make_spec(self._compared, embed_credentials)
-        return search_plan(self._context, self._compared, spec, blocksize)
+        return kept_plan(self._context, self._compared, self._make_spec, blocksize, min_units)
 
     def explain(self) -> Explanation:
         """Report what is compared: fragments kept and pruned, and bytes to read of the vectors and the filter."""

@@ -7,7 +7,8 @@ merge          the best of all pieces, by distance and then by row id
 read           output columns of the rows found, then the filter, if it is for these
 =============  ==============================================================
 
-The first two steps are the scan tasks of :func:`search_plan`, which any executor may run; what they return is small.
+The first two steps are the tasks of a scan, that of :func:`search_request`: any executor may run them, and what they
+return is small.
 """
 
 from __future__ import annotations
@@ -29,15 +30,14 @@ from lancecy.scanning.context import ScanContext
 from lancecy.scanning.engine import rows_of
 from lancecy.scanning.filtering import choose, named
 from lancecy.scanning.nearest import DISTANCE, QUERY_INDEX, Nearest, in_range
-from lancecy.scanning.plan import ScanPlan, plan
 from lancecy.scanning.project import Projection, expression_schema
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.take import take_addresses
-from lancecy.scanning.task import ScanSpec, ScanUnit
+from lancecy.scanning.task import ScanUnit
 from lancecy.scanning.units import FilteredUnit, fragment_of, schedule_of, split_unit
 from lancecy.scanning.virtual import virtual_values
 
-__all__ = ["Neighbours", "Output", "compare", "search_plan", "search_request"]
+__all__ = ["Neighbours", "Output", "compare", "search_request"]
 
 Int64 = NDArray[np.int64]
 
@@ -116,13 +116,6 @@ def search_request(request: ScanRequest, search: Nearest) -> ScanRequest:
         with_row_id=False,
         with_row_address=False,
     )
-
-
-def search_plan(
-    context: ScanContext, request: ScanRequest, spec: ScanSpec, blocksize: int | None = None
-) -> ScanPlan:
-    """Plan the scan of the vectors; ``request`` and the request of ``spec`` are of :func:`search_request`."""
-    return plan(context, request, spec, blocksize)
 
 
 def compare(
