@@ -1,4 +1,4 @@
-"""Joins runs of bits into one bitmap.
+"""Joins runs of bits into one bitmap; finds the bits that are set.
 
 Bit ``k`` of a bitmap is bit ``k % 8`` of byte ``k // 8``, counted from the least
 significant one, as in the 0.1 file format and in Arrow.
@@ -8,11 +8,22 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 from bitruns cimport BitRuns, bit_runs, check_bit_runs
-from cursor cimport FAULT_NONE, FAULT_OUT_SIZE, Fault, load64, ones64, store64
+from cursor cimport (
+    FAULT_NEGATIVE,
+    FAULT_NONE,
+    FAULT_OUT_SIZE,
+    FAULT_TRUNCATED,
+    Fault,
+    has,
+    load64,
+    lowest64,
+    ones64,
+    store64,
+)
 
 from lancecy.kernels._codes import fail
 
-__all__ = ["copy_bits"]
+__all__ = ["copy_bits", "find_bits"]
 
 cdef uint8_t _peek(const uint8_t *source, Py_ssize_t shift, Py_ssize_t count) except? 255 nogil:
     # bounds: reads the second byte only if the bits reach into it. 0 <= shift <= 7 and 1 <= count <= 8.
@@ -165,3 +176,90 @@ def copy_bits(
     if fault.code != FAULT_NONE:
         fail(fault.code, fault.index)
     return ones
+
+
+cdef Py_ssize_t _find_bits(
+    const uint8_t *bits, int64_t first, int64_t count, int64_t *out, Py_ssize_t room
+) except -2 nogil:
+    # bounds: the caller has shown that the bits are in memory; words are loaded whole while 64 bits are left behind the
+    # first, single bytes only where one of their bits is wanted; out has `room` entries. -1: there are more bits.
+    cdef Py_ssize_t found = 0
+    cdef int64_t done = 0, part
+    cdef Py_ssize_t shift = first & 7
+    cdef uint64_t word
+    bits += first >> 3
+    while done < count:
+        if shift == 0 and count - done >= 64:
+            part = 64
+            word = load64(bits)
+            bits += 8
+        else:
+            part = min(8 - shift, count - done)
+            word = (<uint64_t> bits[0] >> shift) & ((<uint64_t> 1 << part) - 1)
+            bits += 1
+            shift = 0
+        if word != 0:
+            if room - found < <Py_ssize_t> ones64(word):
+                return -1
+            while word != 0:
+                out[found] = done + lowest64(word)
+                found += 1
+                word &= word - 1
+        done += part
+    return found
+
+
+def find_bits(
+    const uint8_t[::1] bits not None,
+    int64_t first,
+    int64_t count,
+    int64_t[::1] out not None,
+):
+    """Find the bits that are set, and return their number.
+
+    Parameters
+    ----------
+    bits : (nbytes,) uint8, may be read-only
+    first, count : int, bits
+        The bits that are looked at.
+    out : (num_set,) int64
+        Positions of the set bits, counted from ``first``, in ascending order. May be larger; the rest is not written.
+
+    Returns
+    -------
+    int
+        Number of set bits.
+
+    Raises
+    ------
+    FormatError
+        ``first`` or ``count`` is negative; ``position`` is 0.
+    TruncatedError
+        The bits pass the end of ``bits``; ``position`` is 0.
+    ValueError
+        ``out`` is too small.
+
+    Source: Arrow columnar format, bitmaps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lancecy.kernels import find_bits
+    >>> out = np.empty(4, np.int64)
+    >>> find_bits(np.array([0b10110010], np.uint8), 1, 7, out), out.tolist()
+    (4, [0, 3, 4, 6])
+    """
+    cdef Fault fault = Fault(FAULT_NONE, 0)
+    cdef Py_ssize_t found = 0
+    if first < 0 or count < 0:
+        fault.code = FAULT_NEGATIVE
+    elif not has(first, count, 8 * bits.shape[0]):
+        fault.code = FAULT_TRUNCATED
+    elif count > 0:
+        with nogil:
+            found = _find_bits(&bits[0], first, count, &out[0] if out.shape[0] > 0 else NULL, out.shape[0])
+        if found < 0:
+            fault.code = FAULT_OUT_SIZE
+    if fault.code != FAULT_NONE:
+        fail(fault.code, fault.index)
+    return found

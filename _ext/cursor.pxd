@@ -30,6 +30,18 @@ cdef extern from *:
     #endif
     }
 
+    /* Number of the lowest bit of a word that has one. */
+    static inline int64_t lancecy_lowest64(uint64_t word)
+    {
+    #if defined(__GNUC__)
+        return __builtin_ctzll(word);
+    #else
+        int64_t bit = 0;
+        while (!(word & 1)) { word >>= 1; bit++; }
+        return bit;
+    #endif
+    }
+
     /* A little-endian integer of 1, 2, 4 or 8 bytes. */
     static inline uint64_t lancecy_load_word(const uint8_t *p, uint64_t nbytes)
     {
@@ -56,6 +68,7 @@ cdef extern from *:
     uint64_t load64 "lancecy_load64"(const uint8_t *p) nogil
     void store64 "lancecy_store64"(uint8_t *p, uint64_t v) nogil
     void prefetch "lancecy_prefetch"(const uint8_t *p) nogil
+    int64_t lowest64 "lancecy_lowest64"(uint64_t word) nogil
     uint64_t load_word "lancecy_load_word"(const uint8_t *p, uint64_t nbytes) nogil
     void store_word "lancecy_store_word"(uint8_t *p, uint64_t v, uint64_t nbytes) nogil
 

@@ -288,7 +288,8 @@ class RowSelection:
     def pick(self, positions: Int64) -> RowSelection:
         """The selected rows at these positions of the selection."""
         if self.indices is None and self._starts.size == 1:
-            return RowSelection(self.num_rows, indices=positions + int(self._starts[0]))
+            start = int(self._starts[0])
+            return RowSelection(self.num_rows, indices=positions + start if start else positions)
         return RowSelection(self.num_rows, indices=self.to_indices()[positions])
 
     def split(self, max_rows: int) -> Iterator[RowSelection]:

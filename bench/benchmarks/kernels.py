@@ -70,6 +70,10 @@ class Bits:
         self.offsets = np.full(count, bit_offset, np.int64)
         self.counts = np.full(count, PAGE_ROWS - bit_offset, np.int64)
         self.out = np.empty(-(-int(self.counts.sum()) // 8), np.uint8)
+        self.found = np.empty(8 * self.memory.size, np.int64)
+
+    def time_find_bits(self, bit_offset: int) -> None:
+        kernels.find_bits(self.memory, bit_offset, 8 * self.memory.size - bit_offset, self.found)
 
     def time_copy_bits(self, bit_offset: int) -> None:
         kernels.copy_bits(self.memory, self.positions, self.offsets, self.counts, self.out)

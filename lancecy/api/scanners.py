@@ -131,8 +131,10 @@ class Scanner:
         embed_credentials: bool = False,
         exact: bool = False,
     ) -> ScanPlan:
-        spec = self._make_spec(self._request, embed_credentials)
-        return plan(self._context, self._request, spec, blocksize, min_units, interleave, exact)
+        context, request, how = self._context, self._request, (blocksize, min_units, interleave, exact)
+        if embed_credentials:
+            return plan(context, request, self._make_spec(request, True), *how)
+        return kept_plan(context, request, self._make_spec, *how)
 
     @property
     def projected_schema(self) -> pa.Schema:

@@ -4,9 +4,9 @@ For a lazy frame, Polars passes the columns, predicate, number of rows and batch
 limits are pushed down, and the parts of the predicate that a scan can apply. Texts that files store with a dictionary are
 passed as views of its values.
 
-Polars filters the rows again, so a pushed part need only keep every row that the predicate keeps.
-This allows for differences in meaning: Polars orders NaN above all numbers, a scan leaves it unordered,
-so comparisons with a lower bound keep NaN and Polars decides.
+A pushed part keeps every row that the predicate keeps. Polars filters the rows again unless the part keeps no other ones.
+Where both differ in meaning, the part is adapted: Polars orders NaN above all numbers and a scan leaves it unordered, so
+comparisons with a lower bound keep NaN.
 
 The predicate is read from ``Expr.meta.serialize(format="json")``. That form is not stable: what is not
 recognised is not pushed down.
@@ -17,7 +17,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,7 @@ from lancecy.scanning.request import at_instant
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["as_views", "pushed", "to_polars", "to_polars_lazy"]
+__all__ = ["Pushed", "as_views", "pushed", "to_polars", "to_polars_lazy"]
 
 
 _FRAME_ROWS = 1 << 20
@@ -56,8 +56,22 @@ _UPWARDS = ("Gt", "GtEq")
 _BOUNDS = {"Both": ("GtEq", "LtEq"), "Left": ("GtEq", "Lt"), "Right": ("Gt", "LtEq"), "None": ("Gt", "Lt")}
 
 
-def pushed(predicate: pl.Expr, schema: pa.Schema) -> pc.Expression | None:
-    """A filter that keeps at least the rows the predicate keeps, or None.
+class Pushed(NamedTuple):
+    """A filter that keeps at least the rows that a predicate keeps.
+
+    Attributes
+    ----------
+    filter : pyarrow.compute.Expression
+    is_exact : bool
+        It keeps no other rows.
+    """
+
+    filter: pc.Expression
+    is_exact: bool
+
+
+def pushed(predicate: pl.Expr, schema: pa.Schema) -> Pushed | None:
+    """The part of a predicate that a scan can apply, or None.
 
     Parameters
     ----------
@@ -74,35 +88,37 @@ def pushed(predicate: pl.Expr, schema: pa.Schema) -> pc.Expression | None:
 
 class _Pusher:
     def __init__(self, schema: pa.Schema) -> None:
-        self.types = {field.name: _of_values(field.type) for field in schema}
+        self.kinds = {field.name: field.type for field in schema}
 
-    def implied(self, node: Any) -> pc.Expression | None:
-        """An expression that is true wherever ``node`` is."""
+    def implied(self, node: Any) -> Pushed | None:
+        """A filter that is true wherever ``node`` is."""
         kind, body = _only(node)
         if kind == "BinaryExpr":
             return self.binary(body)
         if kind == "Function":
             return self.function(body)
         truth = self.column(node)
-        return pc.field(truth) if truth is not None and pa.types.is_boolean(self.types[truth]) else None
+        if truth is None or not pa.types.is_boolean(self.kinds[truth]):
+            return None
+        return Pushed(pc.field(truth), True)
 
-    def binary(self, body: dict[str, Any]) -> pc.Expression | None:
+    def binary(self, body: dict[str, Any]) -> Pushed | None:
         op, left, right = body.get("op"), body.get("left"), body.get("right")
-        if op in ("And", "LogicalAnd", "Or", "LogicalOr"):
-            parts = [self.implied(left), self.implied(right)]
-            known = [part for part in parts if part is not None]
-            if op.endswith("And"):
-                return known[0] & known[1] if len(known) == 2 else (known[0] if known else None)
-            return known[0] | known[1] if len(known) == 2 else None
+        if op in ("And", "LogicalAnd"):
+            return _all_of([self.implied(left), self.implied(right)])
+        if op in ("Or", "LogicalOr"):
+            one, other = self.implied(left), self.implied(right)
+            if one is None or other is None:
+                return None
+            return Pushed(one.filter | other.filter, one.is_exact and other.is_exact)
         if op not in _COMPARISONS:
             return None
         column, value = self.column(left), right
         if column is None:
             column, value, op = self.column(right), left, _MIRRORED[op]
-        literal = None if column is None else _value(value)
-        return None if column is None or literal is None else self.compared(column, op, literal)
+        return None if column is None else self.compared(column, op, _value(value))
 
-    def function(self, body: dict[str, Any]) -> pc.Expression | None:
+    def function(self, body: dict[str, Any]) -> Pushed | None:
         inputs, (kind, function) = body.get("input", []), _only(body.get("function"))
         column = self.column(inputs[0]) if inputs else None
         if column is None:
@@ -110,47 +126,57 @@ class _Pusher:
         field = pc.field(column)
         if kind == "StringExpr" and function == "StartsWith":
             start = _value(inputs[1])
-            return None if start is None or not start.is_valid else pc.starts_with(field, start.as_py())
+            if start is None or not start.is_valid:
+                return None
+            return Pushed(pc.starts_with(field, start.as_py()), False)
         if kind != "Boolean":
             return None
         name, options = (function, {}) if isinstance(function, str) else _only(function)
         if name in ("IsNull", "IsNotNull"):
-            return field.is_null() if name == "IsNull" else field.is_valid()
+            return Pushed(field.is_null() if name == "IsNull" else field.is_valid(), True)
         if name == "IsIn" and not (options or {}).get("nulls_equal"):
             return self.member(column, inputs[1])
         if name == "IsBetween" and (options or {}).get("closed") in _BOUNDS:
             bounds = zip(_BOUNDS[options["closed"]], inputs[1:], strict=True)
-            ends = [
-                self.compared(column, op, value) for op, node in bounds if (value := _value(node)) is not None
-            ]
-            known = [end for end in ends if end is not None]
-            return known[0] & known[1] if len(known) == 2 else (known[0] if known else None)
+            return _all_of([self.compared(column, op, _value(node)) for op, node in bounds])
         return None
 
     def column(self, node: Any) -> str | None:
         kind, name = _only(node)
-        return name if kind == "Column" and name in self.types else None
+        return name if kind == "Column" and name in self.kinds else None
 
-    def compared(self, column: str, op: str, value: pa.Scalar) -> pc.Expression | None:
-        if not value.is_valid or not _alike(self.types[column], value.type):
+    def compared(self, column: str, op: str, value: pa.Scalar | None) -> Pushed | None:
+        kind = self.kinds[column]
+        if value is None or not value.is_valid or not _alike(_of_values(kind), value.type):
             return None
+        is_exact = _is_compared_equally(kind, value.type)
         found = _COMPARISONS[op](pc.field(column), value)
-        if not pa.types.is_floating(self.types[column]):
-            return found
+        if not pa.types.is_floating(kind):
+            return Pushed(found, is_exact)
         if value.as_py() != value.as_py():
             # In Polars only NaN is equal to or above NaN; everything else is below or unequal.
-            return pc.field(column).is_nan() if op in ("Eq", "GtEq") else None
-        return found | pc.field(column).is_nan() if op in _UPWARDS else found
+            return Pushed(pc.field(column).is_nan(), True) if op in ("Eq", "GtEq") else None
+        return Pushed(found | pc.field(column).is_nan() if op in _UPWARDS else found, is_exact)
 
-    def member(self, column: str, node: Any) -> pc.Expression | None:
-        values = _value(node)
+    def member(self, column: str, node: Any) -> Pushed | None:
+        kind, values = self.kinds[column], _value(node)
         if values is None or not _is_list(values.type):
             return None
         wanted = values.values
-        if wanted is None or wanted.null_count or not _alike(self.types[column], wanted.type):
+        if wanted is None or wanted.null_count or not _alike(_of_values(kind), wanted.type):
             return None
         found = pc.field(column).isin(wanted)
-        return found | pc.field(column).is_nan() if pa.types.is_floating(self.types[column]) else found
+        if pa.types.is_floating(kind):
+            return Pushed(found | pc.field(column).is_nan(), False)
+        return Pushed(found, _is_compared_equally(kind, wanted.type))
+
+
+def _all_of(parts: list[Pushed | None]) -> Pushed | None:
+    """What two conditions imply together; None if neither is known."""
+    known = [part for part in parts if part is not None]
+    if len(known) == 2:
+        return Pushed(known[0].filter & known[1].filter, known[0].is_exact and known[1].is_exact)
+    return Pushed(known[0].filter, False) if known else None
 
 
 def _of_values(kind: pa.DataType) -> pa.DataType:
@@ -202,6 +228,18 @@ def _alike(column: pa.DataType, value: pa.DataType) -> bool:
         or column == value
         or _same_instant(column, value)
     )
+
+
+def _is_compared_equally(column: pa.DataType, value: pa.DataType) -> bool:
+    """Whether a scan and Polars keep the same rows: Polars converts no values, and orders no categories."""
+    same = (
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_date,
+        pa.types.is_timestamp,
+        pa.types.is_boolean,
+    )
+    return (_is_text(column) and _is_text(value)) or (column == value and any(kind(column) for kind in same))
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -328,25 +366,30 @@ class _Reader:
         n_rows: int | None,
         batch_size: int | None,
     ) -> Iterator[pl.DataFrame]:
-        for batch in self.scan(with_columns, predicate, n_rows, batch_size).to_reader():
+        scan, left = self.scan(with_columns, predicate, n_rows, batch_size)
+        for batch in scan.to_reader():
             frame = _frame(_with_texts(batch, self.source.schema))
-            if predicate is not None:
-                frame = frame.filter(predicate)
+            if left is not None:
+                frame = frame.filter(left)
             yield frame if with_columns is None else frame.select(with_columns)
 
     def scan(
         self, columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
-    ) -> Any:
-        """The scan with everything that can be pushed down."""
-        if columns is not None and predicate is not None:
-            columns = [*columns, *(n for n in predicate.meta.root_names() if n not in columns)]
+    ) -> tuple[Any, pl.Expr | None]:
+        """The scan with everything that can be pushed down, and the predicate if Polars is to filter its rows."""
         kept: object = self.filter
         # ``head(5).filter(...)`` gives both: n_rows counts rows before the predicate, which must not be pushed then.
         if predicate is not None and n_rows is None:
-            kept = _and(kept, pushed(predicate, self.source.schema))
+            part = pushed(predicate, self.source.schema)
+            if part is not None:
+                kept = _and(kept, part.filter)
+                predicate = None if part.is_exact else predicate
+        if columns is not None and predicate is not None:
+            columns = [*columns, *(n for n in predicate.meta.root_names() if n not in columns)]
         # Polars asks for 100,000 rows and takes larger frames in less time.
         rows = None if batch_size is None else max(batch_size, _FRAME_ROWS)
-        return self.source.scanner(columns, kept, batch_size=rows, limit=n_rows, read_dictionary=True)
+        scan = self.source.scanner(columns, kept, batch_size=rows, limit=n_rows, read_dictionary=True)
+        return scan, predicate
 
 
 def _and(first: Any, second: Any) -> Filter:

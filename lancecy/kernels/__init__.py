@@ -8,7 +8,7 @@ the fault. ``LANCECY_KERNELS=reference`` in the environment selects the slow Num
 
 =================  ==========================================================
 ``_spans``         copy_spans, gather_fixed, rows_to_pages
-``_bits``          copy_bits
+``_bits``          copy_bits, find_bits
 ``_bitpack``       unpack_inline, unpack_blocks
 ``_bitstream``     unpack_stream
 ``_bloom``         set_filter_bits
@@ -79,6 +79,7 @@ __all__ = [
     "distinct_pages",
     "ended_offsets",
     "expand_runs",
+    "find_bits",
     "find_chunks",
     "find_lists",
     "find_words",
@@ -135,6 +136,7 @@ _chosen = os.environ.get("LANCECY_KERNELS", "cython")
 if _chosen == "reference":
     from lancecy.kernels.reference.bits import (
         copy_bits,
+        find_bits,
         pack_blocks,
         unpack_blocks,
         unpack_inline,
@@ -179,7 +181,7 @@ if _chosen == "reference":
 elif _chosen == "cython":
     try:
         from lancecy.kernels._bitpack import unpack_blocks, unpack_inline
-        from lancecy.kernels._bits import copy_bits
+        from lancecy.kernels._bits import copy_bits, find_bits
         from lancecy.kernels._bitstream import unpack_stream
         from lancecy.kernels._bloom import set_filter_bits
         from lancecy.kernels._bytesplit import join_bytes

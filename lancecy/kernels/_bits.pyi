@@ -1,7 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["copy_bits"]
+__all__ = ["copy_bits", "find_bits"]
 
 def copy_bits(
     memory: NDArray[np.uint8],
@@ -10,3 +10,4 @@ def copy_bits(
     counts: NDArray[np.int64],
     out: NDArray[np.uint8],
 ) -> int: ...
+def find_bits(bits: NDArray[np.uint8], first: int, count: int, out: NDArray[np.int64]) -> int: ...

@@ -224,20 +224,23 @@ def kept_plan(
     context: ScanContext,
     request: ScanRequest,
     make_spec: Callable[[ScanRequest, bool], ScanSpec],
-    blocksize: int | None,
-    min_units: int,
+    blocksize: int | None = None,
+    min_units: int = 1,
+    interleave: bool = False,
+    exact: bool = False,
 ) -> ScanPlan:
     """:func:`plan`, kept for the next scan with the same arguments.
 
     A snapshot does not change, and neither do its plans once the metadata of all files they read is loaded. Only plans
     of few units are kept.
     """
-    key = (request, blocksize, min_units)
+    how = (blocksize, min_units, interleave, exact)
+    key = (request, *how)
     known = context.plans.get(key)
     if known is not None and known[0] is context.sources:
         kept: ScanPlan = known[1]
         return kept
-    found = plan(context, request, make_spec(request, False), blocksize, min_units)
+    found = plan(context, request, make_spec(request, False), *how)
     fields, _ = _read_of_row(found.projection)
     if len(found.table) <= _FEW_UNITS and context.all_known({unit.fragment for unit in found.units}, fields):
         context.keep_plan(key, (context.sources, found))
@@ -259,7 +262,11 @@ def unit_sizes(context: ScanContext, projection: Projection, units: Sequence[Sca
 
 def _read_of_row(projection: Projection) -> tuple[tuple[Field, ...], float]:
     """The fields that are read, and the bytes per row of values that are in no file."""
-    fields = (*projection.fields, *(f for f in projection.filter_fields if f not in projection.fields))
+    # Texts that are compared in codes take little, unless they are read as texts as well.
+    tested = (
+        projection.compared_texts.get(f, f) for f in projection.filter_fields if f not in projection.fields
+    )
+    fields = tuple(dict.fromkeys((*projection.fields, *tested)))
     return fields, 8.0 * len({*projection.virtual, *projection.filter_virtual})
 
 

@@ -9,9 +9,9 @@ from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lancecy import kernels
 from lancecy.encodings.arrow.columns import ArrowArray, filtered
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import MOST_TOGETHER, ScanContext
@@ -39,7 +39,6 @@ __all__ = [
 
 # Fewer small files are not worth a thread of their own.
 _WORTH_A_THREAD = 16
-_FEW_ROWS = 1 << 15
 
 Picked: TypeAlias = tuple[FragmentFiles, RowSelection]
 """The files of a unit, and which of their rows passed."""
@@ -164,29 +163,12 @@ def _cut(unit: FilteredUnit, most: int) -> FilteredUnit:
 
 
 def _positions(mask: pa.BooleanArray) -> NDArray[np.int64]:
-    """Positions at which a mask is true: bytes without a bit are skipped, as most are where few rows pass."""
+    """Positions at which a mask is true."""
     if mask.null_count:
         mask = mask.fill_null(False)
-    if mask.offset or mask.true_count * 2 > len(mask):
-        found: NDArray[np.int64] = pc.indices_nonzero(mask).to_numpy(zero_copy_only=False).view(np.int64)
-        return found
-    packed = np.frombuffer(mask.buffers()[1] or b"", np.uint8, (len(mask) + 7) // 8)
-    if len(mask) <= _FEW_ROWS:
-        return np.flatnonzero(np.unpackbits(packed, count=len(mask), bitorder="little").view(np.bool_))
-    filled = _filled_bytes(packed)
-    bits = np.flatnonzero(np.unpackbits(packed[filled], bitorder="little").view(np.bool_))
-    found = filled[bits >> 3] * 8 + (bits & 7)
-    # Bits behind the last row mean nothing.
-    return found[: np.searchsorted(found, len(mask))]
-
-
-def _filled_bytes(packed: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Positions of the bytes that are not zero: words of zeros are skipped."""
-    whole = packed.size & ~7
-    words = np.flatnonzero(packed[:whole].view(np.uint64))
-    places = (words[:, None] * 8 + np.arange(8)).ravel()
-    found = places[packed[places] != 0]
-    return np.concatenate((found, whole + np.flatnonzero(packed[whole:])))
+    bits, found = np.frombuffer(mask.buffers()[1] or b"", np.uint8), np.empty(mask.true_count, np.int64)
+    kernels.find_bits(bits, mask.offset, len(mask), found)
+    return found
 
 
 U = TypeVar("U")

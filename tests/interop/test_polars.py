@@ -23,6 +23,17 @@ pytestmark = pytest.mark.interop
 Query = Callable[[Any], Any]
 
 
+LEFT_TO_POLARS = {
+    "text in categories",
+    "time",
+    "duration",
+    "decimal",
+    "part of an and",
+    "prefix",
+}
+"""Of the queries with a filter, those whose rows Polars filters again."""
+
+
 def _queries() -> dict[str, tuple[Query, str | None]]:
     """Queries by name, with the filter that is expected to reach the scan."""
     import polars as pl
@@ -93,10 +104,10 @@ def test_predicates_are_answered_as_over_a_frame(
 ) -> None:
     import polars as pl
 
-    scans: list[Any] = []
+    scans: list[tuple[Any, Any]] = []
     plain = polars._Reader.scan
 
-    def recorded(self: Any, *args: Any) -> Any:
+    def recorded(self: Any, *args: Any) -> tuple[Any, Any]:
         scans.append(plain(self, *args))
         return scans[-1]
 
@@ -107,12 +118,59 @@ def test_predicates_are_answered_as_over_a_frame(
         expected = query(whole).collect()
         assert query(lazy).collect().equals(expected), name
         assert 0 < expected.height < ROWS, name
-        (scan,) = scans
+        ((scan, left),) = scans
         pushed = scan.request.filter
+        assert (left is not None) == (pushed is None or name in LEFT_TO_POLARS), name
         if name == "duration":
             assert pushed is not None and "interval" in str(pushed), name
         else:
             assert (None if pushed is None else str(pushed).split(" ", 1)[1][:-1]) == text, name
+
+
+def test_a_scan_alone_keeps_the_rows_that_polars_keeps(tmp_path: Path) -> None:
+    import polars as pl
+
+    nan, inf = float("nan"), float("inf")
+    numbers = [0.0, -0.0, 1.5, -1.5, nan, inf, -inf, 5e-324, None]
+    texts = ["", "a", "a\0", "A", "ab", "\U0001f600", "\uffee", "e\u0301", "\u00e9", None]
+    days = [dt.date(1969, 12, 31), dt.date(1970, 1, 1), dt.date(2000, 2, 29), None]
+    moments = [dt.datetime(1969, 12, 31, 23, 59, 59, 999_999), dt.datetime(2000, 2, 29), None]
+    rows = pa.table(
+        {
+            "f64": pa.array(numbers, pa.float64()),
+            "f32": pa.array(numbers, pa.float32()),
+            "i8": pa.array([-128, -1, 0, 1, 127, None, 5, 6, 7], pa.int8()),
+            "u64": pa.array([0, 1, 2**53, 2**53 + 1, 2**63, 2**64 - 1, None, 7, 8], pa.uint64()),
+            "i64": pa.array([-(2**63), 2**63 - 1, 2**53, 2**53 + 1, 0, -1, None, 7, 8], pa.int64()),
+            "s": pa.array([*texts, "a"][:9], pa.string()),
+            "s2": pa.array([*texts[5:], *texts[:4]], pa.large_string()),
+            "b": pa.array([True, False, None] * 3),
+            "day": pa.array(days * 2 + [None], pa.date32()),
+            "at": pa.array(moments * 3, pa.timestamp("us")),
+            "zoned": pa.array(
+                [None if m is None else m.replace(tzinfo=dt.UTC, microsecond=0) for m in moments * 3],
+                pa.timestamp("ms", "UTC"),
+            ),
+        }
+    )
+    ds = lancecy.dataset(lancecy.write_dataset(rows, tmp_path / "t.lance", data_storage_version="2.1").uri)
+    ours, whole = ds.to_polars_lazy(), pl.from_arrow(rows).lazy()  # type: ignore[union-attr]
+    exact = 0
+    for name in rows.column_names:
+        column, values = pl.col(name), [v for v in dict.fromkeys(rows[name].to_pylist()) if v is not None]
+        kind = whole.collect_schema()[name]
+        conditions = [column.is_null(), column.is_not_null(), column.is_in(pl.Series(values[:3], dtype=kind))]
+        for value in values:
+            literal = pl.lit(value, dtype=kind)
+            conditions += [column == literal, column != literal, column < literal, column <= literal]
+            conditions += [column > literal, column >= literal, column.is_between(literal, literal)]
+            conditions += [(column < literal) | (pl.col("i8") > 0), (column >= literal) & pl.col("b")]
+        for condition in conditions:
+            found, expected = ours.filter(condition).collect(), whole.filter(condition).collect()
+            assert found.equals(expected), str(condition)
+            part = polars.pushed(condition, rows.schema)
+            exact += part is not None and part.is_exact
+    assert exact > 300
 
 
 def test_integers_beside_floats_are_left_to_polars_which_rounds_them(tmp_path: Path) -> None:

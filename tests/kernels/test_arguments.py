@@ -82,6 +82,7 @@ def valid_call(name: str) -> dict[str, Any]:
             "counts": i64(8),
             "out": bits,
         },
+        "find_bits": {"bits": memory_of(b"abc"), "first": 1, "count": 20, "out": np.empty(20, np.int64)},
         "varwidth_offsets": {**runs, "file_size": 9, "nullable": True, "out_validity": bits, **rows},
         "list_offsets": {**runs, "width": 8, "child_lengths": i64(3), **rows},
         "check_codes": {"codes": np.zeros(8, np.int8), "num_values": 1, "out_validity": bits},

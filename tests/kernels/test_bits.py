@@ -1,4 +1,4 @@
-"""copy_bits, compiled and in NumPy."""
+"""copy_bits and find_bits, compiled and in NumPy."""
 
 from __future__ import annotations
 
@@ -120,3 +120,47 @@ def test_copy_bits_stays_inside_runs_that_end_with_memory(skip: int, before: int
             "copy_bits", {"memory": memory, **inputs}, {"out": ((before + count + 7) // 8, np.uint8)}
         )
         assert outcome.value == int(BITS[:before].sum() + BITS[skip : skip + count].sum())
+
+
+@folded("first", [0, 1, 7, 8, 11, 64, 99])
+@folded("count", [0, 1, 7, 8, 9, 63, 64, 65, 128, 200, 1600])
+def test_find_bits_at_every_alignment(kernels: Kernels, first: int, count: int) -> None:
+    expected = np.flatnonzero(BITS[first : first + count])
+    out = np.full(expected.size + 2, -1, np.int64)
+    assert kernels.find_bits(BYTES, first, count, out) == expected.size
+    np.testing.assert_array_equal(out[: expected.size], expected)
+    assert out[expected.size :].tolist() == [-1, -1]
+
+
+@folded("part", [0.0, 0.001, 0.9, 1.0])
+def test_find_bits_where_few_or_nearly_all_are_set(kernels: Kernels, part: float) -> None:
+    bits = np.random.default_rng(1).random(5000) < part
+    out = np.empty(int(bits.sum()), np.int64)
+    assert kernels.find_bits(np.packbits(bits, bitorder="little"), 0, 5000, out) == out.size
+    np.testing.assert_array_equal(out, np.flatnonzero(bits))
+
+
+@folded(("first", "count"), [(0, 4097), (4096, 1), (1, 4096), (FAR, 1), (1, FAR), (FAR, FAR)])
+def test_find_bits_refuses_bits_beyond_the_end(kernels: Kernels, first: int, count: int) -> None:
+    with pytest.raises(TruncatedError):
+        kernels.find_bits(BYTES, first, count, np.empty(5000, np.int64))
+
+
+@folded(("first", "count"), [(-1, 2), (2, -1), (-FAR, FAR)])
+def test_find_bits_refuses_negative_numbers(kernels: Kernels, first: int, count: int) -> None:
+    with pytest.raises(FormatError):
+        kernels.find_bits(BYTES, first, count, np.empty(9, np.int64))
+
+
+@folded("room", [0, 1, 63])
+def test_find_bits_refuses_more_bits_than_there_is_room_for(kernels: Kernels, room: int) -> None:
+    with pytest.raises(ValueError, match="size"):
+        kernels.find_bits(memory_of(b"\xff" * 8), 0, 64, np.empty(room, np.int64))
+
+
+@folded("skip", [0, 5])
+def test_find_bits_stays_inside_memory(skip: int) -> None:
+    for nbytes in (1, 7, 8, 9, 17):
+        memory = memory_of(b"\xff" * nbytes)
+        inputs = {"bits": memory, "first": skip, "count": 8 * nbytes - skip}
+        assert_same("find_bits", inputs, {"out": (8 * nbytes, np.int64)})

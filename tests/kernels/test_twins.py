@@ -92,6 +92,11 @@ def bit_calls(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
     return {"memory": draw(memories), **inputs}, {"out": (size_for(draw, inputs["counts"], 8), np.uint8)}
 
 
+@given(memories, st.one_of(small, hostile), st.one_of(st.integers(0, 300), hostile), st.integers(0, 300))
+def test_find_bits(bits: NDArray[np.uint8], first: int, count: int, room: int) -> None:
+    assert_same("find_bits", {"bits": bits, "first": first, "count": count}, {"out": (room, np.int64)})
+
+
 @given(bit_calls())
 def test_copy_bits(call: tuple[dict[str, Any], dict[str, Any]]) -> None:
     assert_same("copy_bits", *call)

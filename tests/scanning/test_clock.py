@@ -109,7 +109,7 @@ def test_polars_reads_a_frame_with_the_time_it_was_made(ds: lancecy.Dataset) -> 
 
     assert ds.to_polars_lazy(filter="t < now()").collect()["id"].to_list() == [0, 1, 2, 3, 4]
     reader = pickle.loads(pickle.dumps(_Reader(ds, "t < now()")))
-    scans = [reader.scan(None, None, None, None).request for _ in range(2)]
+    scans = [reader.scan(None, None, None, None)[0].request for _ in range(2)]
     assert instants(scans[0]) == instants(scans[1])
 
 

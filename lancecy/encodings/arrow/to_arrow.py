@@ -219,8 +219,8 @@ def _structured(block: Structured, data_type: pa.DataType, field: Field | None, 
 def _coded(block: Coded, data_type: pa.DataType, field: Field | None, check: bool) -> pa.Array:
     if not pa.types.is_dictionary(data_type):
         raise _misfit(block, data_type)
-    codes = _codes(block.codes, data_type.index_type, field, check)
     values = _array(block.dictionary, data_type.value_type, field, check)
+    codes = _codes(block.codes, data_type.index_type, len(values), field, check)
     if values.null_count:
         # Null rows must be null by validity: 2.0 files point them at a null in the dictionary.
         is_null = values.is_null().take(codes).fill_null(True)
@@ -229,7 +229,9 @@ def _coded(block: Coded, data_type: pa.DataType, field: Field | None, check: boo
     return pa.DictionaryArray.from_arrays(codes, values, ordered=data_type.ordered, safe=False)
 
 
-def _codes(block: FixedWidth, data_type: pa.DataType, field: Field | None, check: bool) -> pa.Array:
+def _codes(
+    block: FixedWidth, data_type: pa.DataType, num_values: int, field: Field | None, check: bool
+) -> pa.Array:
     """Codes of the type; those of a text are stored unsigned, as wide as the page needs."""
     if field is None or not field.in_codes:
         return _fixed_width(block, data_type, None, check)
@@ -237,6 +239,8 @@ def _codes(block: FixedWidth, data_type: pa.DataType, field: Field | None, check
     if stored is None:
         raise FormatError(f"a page has codes of {block.bits} bits")
     narrow = _fixed_width(block, stored, None, check)
+    if block.bits == data_type.bit_width and num_values <= 1 << (block.bits - 1):
+        return narrow.view(data_type)  # Codes of so few values are the same numbers in both types.
     if block.bits >= data_type.bit_width:
         return narrow.cast(data_type)
     validity, data = narrow.buffers()

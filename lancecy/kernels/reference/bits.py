@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from lancecy.kernels._codes import Fault, fail
 from lancecy.kernels.reference.checks import check_chunk_runs, checked, same_length
 
-__all__ = ["copy_bits", "pack_blocks", "unpack_blocks", "unpack_inline", "unpack_stream"]
+__all__ = ["copy_bits", "find_bits", "pack_blocks", "unpack_blocks", "unpack_inline", "unpack_stream"]
 
 
 Int64 = NDArray[np.int64]
@@ -203,6 +203,20 @@ def copy_bits(
     bits = np.concatenate([np.empty(0, np.uint8), *pieces])
     out[:] = np.packbits(bits, bitorder="little")
     return int(bits.sum())
+
+
+@checked
+def find_bits(bits: NDArray[np.uint8], first: int, count: int, out: NDArray[np.int64]) -> int:
+    """As :func:`lancecy.kernels.find_bits`."""
+    if first < 0 or count < 0:
+        fail(Fault.NEGATIVE, 0)
+    if first + count > 8 * bits.size:
+        fail(Fault.TRUNCATED, 0)
+    found = np.flatnonzero(_bits_of(bits, 0, first, count))
+    if found.size > out.size:
+        fail(Fault.OUT_SIZE, 0)
+    out[: found.size] = found
+    return int(found.size)
 
 
 @checked
