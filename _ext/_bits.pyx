@@ -25,12 +25,14 @@ from lancecy.kernels._codes import fail
 
 __all__ = ["copy_bits", "find_bits"]
 
-cdef uint8_t _peek(const uint8_t *source, Py_ssize_t shift, Py_ssize_t count) except? 255 nogil:
+cdef uint64_t _peek(
+    const uint8_t *source, Py_ssize_t shift, Py_ssize_t count
+) except? 0xE5C1A9D3B7F08642 nogil:
     # bounds: reads the second byte only if the bits reach into it. 0 <= shift <= 7 and 1 <= count <= 8.
     cdef uint64_t bits = source[0] >> shift
     if shift + count > 8:
         bits |= <uint64_t> source[1] << (8 - shift)
-    return <uint8_t> (bits & ((<uint64_t> 1 << count) - 1))
+    return bits & ((<uint64_t> 1 << count) - 1)
 
 
 cdef Py_ssize_t _shift_bytes(
@@ -181,8 +183,8 @@ def copy_bits(
 cdef Py_ssize_t _find_bits(
     const uint8_t *bits, int64_t first, int64_t count, int64_t *out, Py_ssize_t room
 ) except -2 nogil:
-    # bounds: the caller has shown that the bits are in memory; words are loaded whole while 64 bits are left behind the
-    # first, single bytes only where one of their bits is wanted; out has `room` entries. -1: there are more bits.
+    # bounds: the caller has shown that the bits are in memory; words are loaded whole while 64 bits are left,
+    # single bytes only where one of their bits is wanted; out has `room` entries. -1: there are more bits.
     cdef Py_ssize_t found = 0
     cdef int64_t done = 0, part
     cdef Py_ssize_t shift = first & 7
@@ -223,7 +225,8 @@ def find_bits(
     first, count : int, bits
         The bits that are looked at.
     out : (num_set,) int64
-        Positions of the set bits, counted from ``first``, in ascending order. May be larger; the rest is not written.
+        Positions of the set bits, counted from ``first``, in ascending order. May be larger; the rest is
+        not written.
 
     Returns
     -------

@@ -69,14 +69,14 @@ cdef struct Stream:
     uint64_t above
 
 
-cdef inline uint64_t _extend(uint64_t word, const Stream *stream) except? 2 nogil:
+cdef inline uint64_t _extend(uint64_t word, const Stream *stream) except? 0xE5C1A9D3B7F08642 nogil:
     # Sign extension: 0 or 1 in each lane, times the bits to set there.
     return word | ((word & stream.signs) >> (stream.width - 1)) * stream.above
 
 
 cdef inline uint64_t _value(
     const uint8_t *source, int64_t available, int64_t bit, int64_t width
-) except? 2 nogil:
+) except? 0xE5C1A9D3B7F08642 nogil:
     # bounds: bit + width bits, at most 64 of them in up to nine bytes, are among the `available` bytes; the
     # last eight of these are loaded byte by byte where a whole word would pass their end.
     cdef int64_t byte = bit >> 3, shift = bit & 7, i

@@ -50,7 +50,7 @@ cdef uint64_t _optional_level(int64_t level) except? 1:
     return 0x10000 if level == -1 else _level(level, 1)
 
 
-cdef uint64_t _pack_below(const uint16_t *levels, uint16_t most) except? 1 nogil:
+cdef uint64_t _pack_below(const uint16_t *levels, uint16_t most) except? 0xE5C1A9D3B7F08642 nogil:
     # bounds: 64 levels.
     cdef uint8_t below[64]
     cdef Py_ssize_t j

@@ -69,7 +69,9 @@ cdef inline uint64_t _valid(const Rows *rows, Py_ssize_t row) except? 2 nogil:
     return 1 if rows.validity is NULL else rows.validity[row >> 3] >> (row & 7) & 1
 
 
-cdef inline uint64_t _code(const Rows *rows, Py_ssize_t row, uint64_t valid, Code kind) except? 2 nogil:
+cdef inline uint64_t _code(
+    const Rows *rows, Py_ssize_t row, uint64_t valid, Code kind
+) except? 0xE5C1A9D3B7F08642 nogil:
     # The code of a row as an unsigned number, 0 for a null. bounds: codes has an entry for every row.
     if Code is int8_t or Code is uint8_t:
         return (<const uint8_t *> rows.codes)[row] & (0 - valid)

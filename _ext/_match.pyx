@@ -32,7 +32,7 @@ cdef struct Wanted:
 
 cdef inline uint64_t _alike(
     const uint8_t *text, const Offset *offsets, uint64_t size, uint64_t head, uint64_t mask
-) except? 2 nogil:
+) except? 0xE5C1A9D3B7F08642 nogil:
     # One bit for each of 64 values with the same length and first bytes.
     # bounds: offsets has 65 entries, and the text eight bytes from each of the first 64 on.
     cdef uint8_t flags[GROUP]
@@ -45,7 +45,9 @@ cdef inline uint64_t _alike(
     return pack64(flags)
 
 
-cdef inline uint64_t _same_length(const Offset *offsets, int64_t count, int64_t size) except? 2 nogil:
+cdef inline uint64_t _same_length(
+    const Offset *offsets, int64_t count, int64_t size
+) except? 0xE5C1A9D3B7F08642 nogil:
     # One bit for each of up to 64 values that has the length. bounds: offsets has count + 1 entries.
     cdef uint64_t word = 0
     cdef int64_t j
@@ -56,7 +58,7 @@ cdef inline uint64_t _same_length(const Offset *offsets, int64_t count, int64_t 
 
 cdef inline uint64_t _equal(
     const Text *text, const Offset *offsets, const Wanted *wanted, uint64_t among
-) except? 2 nogil:
+) except? 0xE5C1A9D3B7F08642 nogil:
     # The values with a bit in `among`, whose lengths match, that are equal in all bytes.
     # bounds: offsets are in order, within the text; an empty value is not read.
     cdef uint64_t found = 0

@@ -53,7 +53,7 @@ cdef struct Text:
     uint64_t size
 
 
-cdef inline uint64_t _end(const uint8_t *entry, uint64_t adjustment) except? 1 nogil:
+cdef inline uint64_t _end(const uint8_t *entry, uint64_t adjustment) except? 0xE5C1A9D3B7F08642 nogil:
     # bounds: eight bytes.
     cdef uint64_t end = load64(entry)
     return end if end < adjustment else end - adjustment

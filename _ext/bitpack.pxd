@@ -44,7 +44,9 @@ cdef inline Packing packing_of(int64_t bits) except *:
     return packing
 
 
-cdef inline uint64_t one_value(const uint8_t *block, int64_t place, const Packing *packing) except? 2 nogil:
+cdef inline uint64_t one_value(
+    const uint8_t *block, int64_t place, const Packing *packing
+) except? 0xE5C1A9D3B7F08642 nogil:
     # bounds: as unpack_rows, and place < 1024, so the lane lies within its row.
     cdef int64_t lane = place & (packing.lanes - 1)
     cdef uint64_t bit = row_of(<uint64_t> (place - lane)) * packing.width

@@ -6,7 +6,9 @@
 # (lancecy.kernels refuses others), so the loads below need no byte swap.
 #
 # Only helpers that compute with their arguments are `noexcept`; functions that read input have an error
-# value.
+# value. Where every number may be a result, it is one that files hardly hold: each time a function returns
+# the value of its `except?`, Cython takes the interpreter's lock to see whether there is an error, and
+# threads then wait for each other.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 

@@ -57,7 +57,7 @@ cdef inline int64_t put_byte(TextWork *work, uint8_t byte) except -2 nogil:
     return 0
 
 
-cdef inline uint32_t json_word(const uint8_t *data) except? 77 nogil:
+cdef inline uint32_t json_word(const uint8_t *data) except? 0xE5C1A9D3 nogil:
     # A big-endian number. bounds: the caller has checked that four bytes are present.
     return <uint32_t> data[0] << 24 | <uint32_t> data[1] << 16 | <uint32_t> data[2] << 8 | data[3]
 

@@ -55,7 +55,7 @@ cdef extern from *:
         const uint8_t *values, uint64_t shift, uint64_t width, uint64_t unit, uint8_t *out
     ) nogil
 
-cdef inline uint64_t word_ones(uint64_t count) except? 0 nogil:
+cdef inline uint64_t word_ones(uint64_t count) except? 0xE5C1A9D3B7F08642 nogil:
     return ~<uint64_t> 0 if count >= 64 else (<uint64_t> 1 << count) - 1
 
 

@@ -101,7 +101,7 @@ cdef inline int64_t clean_length(const uint8_t *text, int64_t size) except -2 no
 # -- numbers ----------------------------------------------------------------------
 
 
-cdef inline uint64_t eight_digits(uint64_t number) except? 77 nogil:
+cdef inline uint64_t eight_digits(uint64_t number) except? 0xE5C1A9D3B7F08642 nogil:
     # The digits of a number below 10^8, the first in the lowest byte: split in halves three times, all parts
     # at once.
     cdef uint64_t upper, parts
@@ -135,7 +135,7 @@ cdef inline int64_t put_digits(uint64_t number, uint8_t *out) except -2 nogil:
     return 24 - first
 
 
-cdef inline uint64_t scaled(uint64_t high, uint64_t low, uint64_t number) except? 77 nogil:
+cdef inline uint64_t scaled(uint64_t high, uint64_t low, uint64_t number) except? 0xE5C1A9D3B7F08642 nogil:
     # The upper word of a product of 128 bits by 64, its lowest bit set if anything is below it.
     cdef uint64_t carry, upper = 0, middle
     multiply(low, number, &carry)

@@ -41,7 +41,7 @@ from lancecy.expr.bound import Bound
 from lancecy.expr.build import Term, col, lit
 from lancecy.expr.clock import fix_clock, time_now
 from lancecy.expr.describe import describe
-from lancecy.expr.evaluation.evaluate import evaluate, mask
+from lancecy.expr.evaluation.evaluate import evaluate, evaluation_ns, mask
 from lancecy.expr.falsify import falsify
 from lancecy.expr.nodes import Expr, conjuncts
 from lancecy.expr.parsing.parse import parse
@@ -55,6 +55,7 @@ __all__ = [
     "conjuncts",
     "describe",
     "evaluate",
+    "evaluation_ns",
     "falsify",
     "fix_clock",
     "lit",

@@ -27,10 +27,12 @@ from lancecy.scanning.outputs import (
     INLINE_BYTES,
     SMALL_COLUMN_BYTES,
     in_order,
+    is_enough,
     jobs_of,
     map_sized,
     output_fields,
     outputs_joined,
+    reading_ns,
 )
 from lancecy.scanning.project import Output, Projection, extract
 from lancecy.scanning.task import ScanUnit
@@ -44,6 +46,7 @@ Pieces = list[list[ArrowArray]]
 
 # Smaller reads are not worth a job of their own.
 _JOB_BYTES = 8 << 20
+_JOB_NANOSECONDS = 4e6
 _JOB_ROWS = 8192
 
 
@@ -117,10 +120,12 @@ def rows_of(
     context: ScanContext, units: Sequence[FilteredUnit], projection: Projection, few: bool = False
 ) -> list[UnitRows]:
     """Output columns of the rows that passed; ``few`` rows are read all together, by this thread."""
-    parts = _parts(context, units, projection)
-    alive = [part for mine in parts for part in mine]
     fields = projection.fields
-    if len(alive) > 1 and not projection.virtual and (few or _is_little(alive, fields)):
+    taken = 0.0 if few else reading_ns(units, fields)
+    parts = _parts(context, units, projection, taken)
+    alive = [part for mine in parts for part in mine]
+    use_threads = is_enough(taken, max(2, len(alive)))
+    if len(alive) > 1 and not projection.virtual and (few or (not use_threads and _is_little(alive, fields))):
         try:
             columns = outputs_joined(context, alive, fields)
             whole = _outputs(
@@ -131,7 +136,7 @@ def rows_of(
         else:
             first = units.index(next(c for c, mine in zip(units, parts, strict=True) if mine))
             return [UnitRows((c.files, c.picked), [whole] if n == first else []) for n, c in enumerate(units)]
-    read = iter(_columns(context, alive, fields))
+    read = iter(_columns(context, alive, fields, use_threads))
     return [
         UnitRows(
             (unit.files, unit.picked), [_assembled(context, part, projection, next(read)) for part in mine]
@@ -155,14 +160,14 @@ def _is_little(units: Sequence[FilteredUnit], fields: Sequence[Field]) -> bool:
 
 
 def _parts(
-    context: ScanContext, units: Sequence[FilteredUnit], projection: Projection
+    context: ScanContext, units: Sequence[FilteredUnit], projection: Projection, taken: float
 ) -> list[Sequence[FilteredUnit]]:
     """Split units into pieces with rows, so that no thread ends up with most of the rows."""
     if projection.filter is not None and all(c.files.mapped for c in units):
         rows = sum(len(c.rows) for c in units)
         passed = sum(len(c.picked) for c in units) / max(1, rows)
         nbytes = sum(bytes_of(c, projection.fields) for c in units)
-        jobs = min(4 * context.session.threads, passed * nbytes // _JOB_BYTES)
+        jobs = min(4 * context.session.threads, max(passed * nbytes // _JOB_BYTES, taken // _JOB_NANOSECONDS))
         if jobs >= 2:
             size = max(_JOB_ROWS, -(-rows // int(jobs)))
             return [[part for part in split_unit(c, size) if len(part.picked)] for c in units]
@@ -170,14 +175,14 @@ def _parts(
 
 
 def _columns(
-    context: ScanContext, units: Sequence[FilteredUnit], fields: Sequence[Field]
+    context: ScanContext, units: Sequence[FilteredUnit], fields: Sequence[Field], use_threads: bool
 ) -> Iterator[list[ArrowArray]]:
     """Fields of several units, side by side if that is worth it."""
-    work = sum(_read_bytes(c, fields) for c in units)
+    use_threads = use_threads or sum(_read_bytes(c, fields) for c in units) >= INLINE_BYTES
     # Where one thread reads them all, columns share their requests.
-    jobs = [jobs_of(c, fields) if work >= INLINE_BYTES else [list(fields)] for c in units]
+    jobs = [jobs_of(c, fields) if use_threads else [list(fields)] for c in units]
     todo = [(c, job) for c, mine in zip(units, jobs, strict=True) for job in mine]
-    read = iter(map_sized(context, lambda item: output_fields(context, *item), todo, work))
+    read = iter(map_sized(context, lambda item: output_fields(context, *item), todo, use_threads))
     for mine in jobs:
         yield in_order(fields, mine, [next(read) for _ in mine])
 

@@ -15,13 +15,12 @@ import pyarrow as pa
 
 from lancecy.encodings.arrow.columns import ArrowArray, as_array, bare
 from lancecy.errors import FormatError
-from lancecy.expr import Bound, Expr, mask
+from lancecy.expr import Bound, Expr, evaluation_ns, mask
 from lancecy.rows import RowSelection
 from lancecy.scanning.column_forms import NullTests, null_tests
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.fragment import FragmentFiles
 from lancecy.scanning.outputs import (
-    INLINE_BYTES,
     are_worth_threads,
     map_sized,
     read_columns,
@@ -218,15 +217,16 @@ def all_passing(context: ScanContext, units: Sequence[CandidateUnit]) -> list[Fi
     if all(c.projection.filter is None for c in units):
         return [FilteredUnit(c.files, c.rows, c.rows) for c in units]
     work = sum(bytes_of(c, c.projection.filter_fields) for c in units)
+    projection = units[0].projection
     use_threads = are_worth_threads(
-        [(c.files, len(c.rows)) for c in units], units[0].projection.filter_fields
+        [(c.files, len(c.rows)) for c in units],
+        projection.filter_fields,
+        0.0 if projection.filter is None else evaluation_ns(projection.filter.expr),
     )
     # One thread decodes units of few bytes: then as one.
-    is_little = work < (INLINE_BYTES if use_threads else _BYTES_TOGETHER)
+    is_little = not use_threads and work < _BYTES_TOGETHER
     groups = list(_small_groups(units, is_little and all(c.files.mapped for c in units)))
-    found = map_sized(
-        context, lambda group: _passing_group(context, group), groups, work if use_threads else 0.0
-    )
+    found = map_sized(context, lambda group: _passing_group(context, group), groups, use_threads)
     return [c for group in found for c in group]
 
 

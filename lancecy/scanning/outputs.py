@@ -32,6 +32,7 @@ __all__ = [
     "INLINE_BYTES",
     "are_worth_threads",
     "in_order",
+    "is_enough",
     "jobs_of",
     "map_sized",
     "output_fields",
@@ -40,6 +41,7 @@ __all__ = [
     "read_columns",
     "read_field",
     "read_several",
+    "reading_ns",
 ]
 
 
@@ -88,10 +90,15 @@ def pick_is_cheaper(files: FragmentFiles, wanted: Field, rows: RowSelection, pic
     picked : RowSelection
         The candidates that are returned.
     """
-    run, row, byte = _of_field(_costs_of(files), wanted)
-    row += byte * files.estimated_bytes([wanted]) / max(1, files.num_rows)
+    run, row = _costs_of_rows(files, wanted)
     budget = (len(rows) - len(picked)) * row
     return len(picked) * run < budget or _num_runs(picked) * (run + _SHORT_RUN) < budget
+
+
+def _costs_of_rows(files: FragmentFiles, wanted: Field) -> tuple[float, float]:
+    """Nanoseconds to find a run of rows, and to decode a row."""
+    run, row, byte = _of_field(_costs_of(files), wanted)
+    return run, row + byte * files.estimated_bytes([wanted]) / max(1, files.num_rows)
 
 
 def _costs_of(files: FragmentFiles) -> _Costs:
@@ -133,14 +140,29 @@ _WORTH_NANOSECONDS = 2e6
 SMALL_COLUMN_BYTES = 64 << 10
 
 
-def map_sized(context: ScanContext, function: Callable[[T], U], items: Sequence[T], nbytes: float) -> list[U]:
-    """Apply a function to every item, on the session's threads if there are enough bytes to decode.
+def map_sized(
+    context: ScanContext, function: Callable[[T], U], items: Sequence[T], use_threads: bool
+) -> list[U]:
+    """Apply a function to every item, on the session's threads if there is enough to decode.
 
     Passing work to another thread and waiting for it takes longer than decoding a few megabytes.
     """
-    if nbytes < INLINE_BYTES:
-        return [function(item) for item in items]
-    return context.session.map(function, items)
+    return context.session.map(function, items) if use_threads else [function(item) for item in items]
+
+
+def is_enough(nanoseconds: float, num_jobs: int) -> bool:
+    """Whether several threads do in less time what takes one so long, if they divide it into so many jobs."""
+    return nanoseconds >= _WORTH_NANOSECONDS * num_jobs
+
+
+def reading_ns(units: Sequence[FilteredUnit], fields: Sequence[Field]) -> float:
+    """About how many nanoseconds one thread takes to read fields for the rows that passed."""
+    taken = 0.0
+    for unit in units:
+        for wanted in fields:
+            run, row = _costs_of_rows(unit.files, wanted)
+            taken += min(len(unit.rows) * row, len(unit.picked) * (run + row))
+    return taken
 
 
 def are_worth_threads(
@@ -165,9 +187,8 @@ def are_worth_threads(
     taken = row_ns * sum(num_rows for _, num_rows in items)
     for files, num_rows in items:
         for wanted in fields:
-            _, row, byte = _of_field(_costs_of(files), wanted)
-            taken += num_rows * (row + byte * files.estimated_bytes([wanted]) / max(1, files.num_rows))
-    return taken >= _WORTH_NANOSECONDS * (len(items) if num_jobs is None else num_jobs)
+            taken += num_rows * _costs_of_rows(files, wanted)[1]
+    return is_enough(taken, len(items) if num_jobs is None else num_jobs)
 
 
 def read_field(

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from lancecy.expr import bind, evaluate, parse
-from lancecy.expr.evaluation.constants import COMPARISONS, looked_up
+from lancecy.expr.evaluation.constants import COMPARISONS, is_in, looked_up
 from tests.helpers.folded import folded
 
 WORDS = [
@@ -128,6 +128,48 @@ def test_answers_are_looked_up_as_arrow_takes_them(kind: pa.DataType) -> None:
             found.validate(full=True)
             assert found.equals(pa.array(answers).take(pa.array(chosen.to_pylist(), kind)))
     assert looked_up(pa.array([None, True]), plain.slice(0, 0)).to_pylist() == []
+
+
+WHOLE = [pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()]
+TIMES = [pa.date32(), pa.time32("ms"), pa.timestamp("us"), pa.duration("s")]
+
+
+@folded("kind", [*WHOLE, *TIMES])
+@folded("span", [0, 1, 60, 250, 100_000, 2**40])
+def test_members_of_a_list_are_those_that_arrow_finds(kind: pa.DataType, span: int) -> None:
+    random = np.random.default_rng(span)
+    width = kind.bit_width // 8
+    stored = np.dtype(f"{'u' if pa.types.is_unsigned_integer(kind) else 'i'}{width}")
+    ends = np.iinfo(stored)
+    valid = pa.py_buffer(np.packbits(random.random(4000) < 0.9, bitorder="little"))
+    for low in (ends.min, max(ends.min, -5), max(ends.min, ends.max - span)):
+        numbers = random.integers(low, min(ends.max, low + span), 4000, dtype=stored, endpoint=True)
+        numbers[::7], numbers[3::11], numbers[5::13] = ends.min, ends.max, 0
+        listed = pa.Array.from_buffers(kind, 9, [None, pa.py_buffer(random.choice(numbers, 9))])
+        values = pa.Array.from_buffers(kind, 4000, [valid, pa.py_buffer(numbers)])
+        chunks = pa.chunked_array([values, values.slice(5), values.slice(0, 0)])
+        for chosen in (values, values.slice(13, 2000), chunks):
+            found = is_in(chosen, listed)
+            found.validate(full=True)
+            assert pc.fill_null(found, False).equals(pc.is_in(chosen, listed))
+
+
+def test_members_of_other_types_are_found_by_arrow() -> None:
+    values = pa.array([1.0, float("nan"), None] * 1000)
+    assert is_in(values, pa.array([1.0])).to_pylist() == [True, False, False] * 1000
+    assert is_in(pa.array([1, 2] * 1000), pa.array([], pa.int64())).to_pylist() == [False, False] * 1000
+    assert is_in(pa.scalar(1), pa.array([1])).as_py() is True
+
+
+def test_lists_of_a_filter_are_looked_up() -> None:
+    table = pa.table({"n": pa.array([*range(3000), None])})
+    for text, count in (("n IN (5, 7, 2999, 1000000)", 3), ("n NOT IN (5, 7)", 2998), ("n IN (5, NULL)", 1)):
+        condition = parse(text)
+        assert condition is not None
+        found = evaluate(bind(condition, table.schema), table)
+        assert pc.sum(found).as_py() == count
+    condition = parse("n NOT IN (5, NULL)")
+    assert condition is not None and evaluate(bind(condition, table.schema), table).null_count == 3000
 
 
 def test_filters_use_it() -> None:

@@ -89,6 +89,22 @@ def test_every_inner_function_has_an_error_value(source: Path) -> None:
             assert re.match(r"cdef [A-Z]\w+ _\w+\(", first_line), first_line
 
 
+# Functions that never return their error value: flags, hashes, positions and numbers of 16 bits.
+NEVER_RETURNED = {
+    *("_end_rows", "_gather", "_hash", "_largest", "_peel", "_place_in", "_stripes", "_valid"),
+    *("rebase_offsets", "signed_offset"),
+}
+
+
+@each_source
+def test_error_values_that_are_results_too_are_rare_numbers(source: Path) -> None:
+    for first_line, text in functions(source).items():
+        signature = " ".join(text.partition(":\n")[0].split())
+        found = re.match(r"cdef (?:inline )?(\w+) (\w+)\(.*except\? (\w+|-1) nogil", signature)
+        if found and found[1] != "double" and found[2] not in NEVER_RETURNED:
+            assert found[3].startswith("0xE5C1A9D3"), first_line
+
+
 @each_module
 def test_arrays_of_public_functions_say_whether_they_may_be_none(source: Path) -> None:
     for first_line, text in functions(source).items():
