@@ -26,6 +26,7 @@ the fault. ``LANCECY_KERNELS=reference`` in the environment selects the slow Num
 ``_fsst_writer``   fsst_encode, fsst_train
 ``_lz4``           lz4_blocks
 ``_match``         match_bytes
+``_search``        search_bytes
 ``_join``          find_words, hash_rows, index_words
 ``_dictionary``    check_codes
 ``_lookup``        take_offsets, take_values, take_fixed
@@ -110,6 +111,7 @@ __all__ = [
     "read_chunks",
     "read_lists",
     "rows_to_pages",
+    "search_bytes",
     "select_rows",
     "set_filter_bits",
     "sort_words",
@@ -145,7 +147,12 @@ if _chosen == "reference":
     from lancecy.kernels.reference.bloom import set_filter_bits
     from lancecy.kernels.reference.chunk_lists import find_lists, read_lists
     from lancecy.kernels.reference.chunks import find_chunks, read_chunks
-    from lancecy.kernels.reference.comparison import compare_bounds, compare_bytes_bounds, match_bytes
+    from lancecy.kernels.reference.comparison import (
+        compare_bounds,
+        compare_bytes_bounds,
+        match_bytes,
+        search_bytes,
+    )
     from lancecy.kernels.reference.compression import expand_runs, fsst_decode, join_bytes, lz4_blocks
     from lancecy.kernels.reference.dictionary import check_codes, take_fixed, take_offsets, take_values
     from lancecy.kernels.reference.distances import hamming_distances, vector_distances
@@ -211,6 +218,7 @@ elif _chosen == "cython":
         from lancecy.kernels._rows import select_rows
         from lancecy.kernels._runs import expand_runs
         from lancecy.kernels._scatter import place_spans
+        from lancecy.kernels._search import search_bytes
         from lancecy.kernels._sort import sort_words
         from lancecy.kernels._spans import copy_spans, gather_fixed, rows_to_pages
         from lancecy.kernels._stats import compare_bounds, compare_bytes_bounds

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 import pytest
 
 from lancecy.expr import bind, evaluate, parse
-from lancecy.expr.evaluation.constants import COMPARISONS, is_in, looked_up
+from lancecy.expr.evaluation.constants import COMPARISONS, contains, is_ascii, is_in, looked_up
+from lancecy.expr.nodes import Call
 from tests.helpers.folded import folded
 
 WORDS = [
@@ -170,6 +171,35 @@ def test_lists_of_a_filter_are_looked_up() -> None:
         assert pc.sum(found).as_py() == count
     condition = parse("n NOT IN (5, NULL)")
     assert condition is not None and evaluate(bind(condition, table.schema), table).null_count == 3000
+
+
+@folded("kind", [pa.string(), pa.large_string()])
+@folded("part", ["a", "la", "mountain", "ü", "z", "nothing", ""])
+def test_texts_that_contain_a_part_are_those_that_arrow_finds(kind: pa.DataType, part: str) -> None:
+    values = column(kind, True)
+    for chosen in (values, values.slice(7, 3001), pa.chunked_array([values, values.slice(0, 0), values[3:]])):
+        found = contains(chosen, part)
+        found.validate(full=True)
+        assert found.equals(pc.match_substring(chosen, part))
+    assert contains(pa.scalar("lake"), "ak").as_py() is True
+
+
+def test_functions_of_texts_do_not_depend_on_other_texts() -> None:
+    words = pa.array([*WORDS, None, "ABC", "straße", "İ"] * 200)
+    plain = words.filter(pc.equal(pc.utf8_length(words), pc.binary_length(words)))
+    assert is_ascii(plain) and not is_ascii(words) and is_ascii(words.slice(0, 7))
+    for text, arrows in (
+        ("lower(s)", pc.utf8_lower),
+        ("upper(s)", pc.utf8_upper),
+        ("length(s)", pc.utf8_length),
+    ):
+        for values in (words, plain, words.slice(1, 5), pa.chunked_array([plain, words])):
+            table, condition = pa.table({"s": values}), parse(f"{text} IS NOT NULL")
+            assert (
+                condition is not None and isinstance(condition, Call) and isinstance(condition.args[0], Call)
+            )
+            found = evaluate(bind(condition.args[0].args[0], table.schema), table)
+            assert found.equals(arrows(table["s"]))
 
 
 def test_filters_use_it() -> None:

@@ -24,7 +24,7 @@ __all__ = ["Outcome", "fuzz", "main"]
 
 
 # Kernels that take a Python object's own memory.
-_OF_BYTES = ("compare_bytes_bounds", "match_bytes")
+_OF_BYTES = ("compare_bytes_bounds", "match_bytes", "search_bytes")
 
 
 @dataclass(frozen=True)

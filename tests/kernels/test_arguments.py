@@ -209,6 +209,12 @@ def valid_call(name: str) -> dict[str, Any]:
             "value": b"a",
             "out": bits,
         },
+        "search_bytes": {
+            "offsets": np.array([0, 1, 2], np.int32),
+            "values": memory_of(b"ab"),
+            "value": b"a",
+            "out": bits,
+        },
         "measure_bitmap": {"memory": memory_of(BitMap([5, 9]).serialize())},
         "read_bitmap": {"memory": memory_of(BitMap([5, 9]).serialize()), "out": i64(0, 0)},
         "sort_words": {

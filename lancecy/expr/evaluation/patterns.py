@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancecy.errors import ExpressionError
+from lancecy.expr.evaluation.constants import contains
 
 __all__ = ["LikePlan", "like_plan", "like_texts", "match_like"]
 
@@ -140,6 +141,8 @@ def match_like(values: Any, pattern: str, escape: str, ignore_case: bool) -> Any
         return regex_match(values, f"(?s)^{re.escape(plan.text)}$", True)
     if plan.how == "regex":
         return regex_match(values, plan.text, ignore_case)
+    if plan.how == "contains" and not ignore_case:
+        return contains(values, plan.text)
     kernel = {"prefix": pc.starts_with, "suffix": pc.ends_with, "contains": pc.match_substring}[plan.how]
     return kernel(values, pattern=plan.text, ignore_case=ignore_case)
 

@@ -1,7 +1,8 @@
-"""Twins of ``_stats`` and ``_match``: comparisons as array expressions, and byte strings as Python ``bytes``."""
+"""Twins of ``_stats``, ``_match`` and ``_search``: comparisons as array expressions, and byte strings as Python ``bytes``."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from lancecy.kernels._codes import EQ, GE, GT, LE, LT, NE, Fault, fail
 from lancecy.kernels.reference.checks import checked, require, same_length
 
-__all__ = ["compare_bounds", "compare_bytes_bounds", "match_bytes"]
+__all__ = ["compare_bounds", "compare_bytes_bounds", "match_bytes", "search_bytes"]
 
 
 Bounds = NDArray[np.int64] | NDArray[np.uint64] | NDArray[np.float64]
@@ -128,6 +129,30 @@ def match_bytes(
     out: NDArray[np.uint8],
 ) -> int:
     """As :func:`lancecy.kernels.match_bytes`."""
+    return _marked(offsets, values, value, out, lambda text: text == value)
+
+
+@checked
+def search_bytes(
+    offsets: NDArray[np.int32] | NDArray[np.int64],
+    values: NDArray[np.uint8],
+    value: bytes,
+    out: NDArray[np.uint8],
+) -> int:
+    """As :func:`lancecy.kernels.search_bytes`."""
+    if isinstance(value, bytes) and not value:
+        raise ValueError("value is empty")
+    return _marked(offsets, values, value, out, lambda text: value in text)
+
+
+def _marked(
+    offsets: NDArray[np.int32] | NDArray[np.int64],
+    values: NDArray[np.uint8],
+    value: bytes,
+    out: NDArray[np.uint8],
+    test: Callable[[bytes], bool],
+) -> int:
+    """Mark the strings that pass a test."""
     if not isinstance(value, bytes):
         raise TypeError("value is not bytes")
     if offsets.size == 0:
@@ -135,10 +160,10 @@ def match_bytes(
     if out.size != (offsets.size + 6) >> 3:
         fail(Fault.OUT_SIZE, 0)
     text = values.tobytes()
-    is_equal = np.zeros(offsets.size - 1, np.bool_)
+    passes = np.zeros(offsets.size - 1, np.bool_)
     for index, (start, stop) in enumerate(pairwise(offsets.tolist())):
         if not 0 <= start <= stop <= len(text):
             fail(Fault.TEXT_OFFSETS, index)
-        is_equal[index] = text[start:stop] == value
-    out[:] = np.packbits(is_equal, bitorder="little")
-    return int(np.count_nonzero(is_equal))
+        passes[index] = test(text[start:stop])
+    out[:] = np.packbits(passes, bitorder="little")
+    return int(np.count_nonzero(passes))
