@@ -48,6 +48,8 @@ Pieces = list[list[ArrowArray]]
 _JOB_BYTES = 8 << 20
 _JOB_NANOSECONDS = 4e6
 _JOB_ROWS = 8192
+# One thread reads smaller units together in less time than several read one by one.
+_SMALL_UNIT_BYTES = 128 << 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,7 +123,7 @@ def rows_of(
 ) -> list[UnitRows]:
     """Output columns of the rows that passed; ``few`` rows are read all together, by this thread."""
     fields = projection.fields
-    taken = 0.0 if few else reading_ns(units, fields)
+    taken = 0.0 if few or _are_small(units) else reading_ns(units, fields)
     parts = _parts(context, units, projection, taken)
     alive = [part for mine in parts for part in mine]
     use_threads = is_enough(taken, max(2, len(alive)))
@@ -149,12 +151,18 @@ def _num_rows(units: Sequence[FilteredUnit]) -> int:
     return sum(len(c.picked) for c in units)
 
 
+def _are_small(units: Sequence[FilteredUnit]) -> bool:
+    """Whether units have few rows, so that finding out what they take is not worth it, or are read by requests."""
+    return sum(len(c.rows) for c in units) < _JOB_ROWS * len(units) or not all(c.files.mapped for c in units)
+
+
 def _is_little(units: Sequence[FilteredUnit], fields: Sequence[Field]) -> bool:
     """Whether one thread reads all units with the same steps for all files: small ones, or few bytes of mapped files."""
     # Of small files no column needs to be looked at.
     most = [c.files.stored_bytes for c in units]
     if all(c.files.mapped for c in units):
-        return sum(most) < INLINE_BYTES or sum(_read_bytes(c, fields) for c in units) < INLINE_BYTES
+        few = INLINE_BYTES if not _are_small(units) else max(INLINE_BYTES, len(units) * _SMALL_UNIT_BYTES)
+        return sum(most) < few or sum(_read_bytes(c, fields) for c in units) < few
     pairs = zip(most, units, strict=True)
     return all(size < SMALL_COLUMN_BYTES or bytes_of(c, fields) < SMALL_COLUMN_BYTES for size, c in pairs)
 

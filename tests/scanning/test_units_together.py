@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lancecy
-from lancecy.scanning import filtering, outputs
+from lancecy.scanning import engine, filtering, outputs
 from lancecy.scanning.filtering import spread_candidates
 from lancecy.scanning.plan import plan
 from lancecy.scanning.request import make_request
@@ -72,3 +74,55 @@ def test_threads_take_equal_groups_where_the_work_is_worth_them(
     with_threads = lancecy.dataset(ds.uri, session=lancecy.Session(threads=4))
     assert groups_of(with_threads, ["id"], row_ns=1000.0) == [[0, 1], [2, 3], [4, 5], [6, 7]]
     assert groups_of(with_threads, ["id"], row_ns=0.0) == [list(range(FRAGMENTS))]
+
+
+@pytest.mark.parametrize(
+    ("small_rows", "small_bytes", "alone"),
+    [(ROWS + 1, 1 << 20, 0), (ROWS, 1 << 20, FRAGMENTS), (ROWS + 1, 1 << 10, FRAGMENTS)],
+)
+def test_columns_of_small_fragments_are_read_together(
+    ds: lancecy.Dataset, monkeypatch: pytest.MonkeyPatch, small_rows: int, small_bytes: int, alone: int
+) -> None:
+    calls: list[int] = []
+    original = outputs.output_fields
+
+    def counted(*args: Any) -> Any:
+        calls.append(1)
+        return original(*args)
+
+    monkeypatch.setattr(engine, "output_fields", counted)
+    monkeypatch.setattr(engine, "INLINE_BYTES", 1)
+    monkeypatch.setattr(engine, "_JOB_ROWS", small_rows)
+    monkeypatch.setattr(engine, "_SMALL_UNIT_BYTES", small_bytes)
+    for where in (None, "id % 3 != 1"):
+        calls.clear()
+        found = ds.to_table(columns=["text", "id"], filter=where)
+        assert len(calls) >= alone and bool(calls) == bool(alone)
+        expected = [n for n in range(FRAGMENTS * ROWS) if where is None or n % 3 != 1]
+        assert found["id"].to_pylist() == expected
+        assert found["text"].to_pylist() == ds.take(expected, columns=["text"])["text"].to_pylist()
+
+
+def test_texts_with_dictionaries_are_divided_by_the_time_that_they_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = pa.table(
+        {"k": pa.array([n % 7 for n in range(80_000)]), "s": [f"word {n % 50}" for n in range(80_000)]}
+    )
+    ds = lancecy.write_dataset(
+        table, tmp_path / "t.lance", max_rows_per_file=40_000, data_storage_version="2.1"
+    )
+    decided: list[bool] = []
+    original = outputs.map_sized
+
+    def noted(context: Any, function: Any, items: Any, use_threads: bool) -> Any:
+        decided.append(use_threads)
+        return original(context, function, items, use_threads)
+
+    monkeypatch.setattr(engine, "map_sized", noted)
+    for worth, expected in ((1e3, True), (1e12, False)):
+        monkeypatch.setattr(outputs, "_WORTH_NANOSECONDS", worth)
+        decided.clear()
+        found = ds.to_table(columns=["s"], filter="k < 3")
+        assert any(decided) == expected
+        assert found.equals(table.filter(pc.less(table["k"], 3)).select(["s"]))
