@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 
 from lancecy.encodings.arrow.columns import ArrowArray
@@ -48,8 +50,11 @@ Pieces = list[list[ArrowArray]]
 _JOB_BYTES = 8 << 20
 _JOB_NANOSECONDS = 4e6
 _JOB_ROWS = 8192
-# One thread reads smaller units together in less time than several read one by one.
-_SMALL_UNIT_BYTES = 128 << 10
+# Smaller units are read together in less time than one by one: threads would wait for the interpreter. So would two groups
+# of tiny ones.
+_SMALL_UNIT_BYTES = 1 << 20
+_TINY_UNIT_BYTES = 128 << 10
+_SMALL_UNIT_ROWS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,17 +132,12 @@ def rows_of(
     parts = _parts(context, units, projection, taken)
     alive = [part for mine in parts for part in mine]
     use_threads = is_enough(taken, max(2, len(alive)))
-    if len(alive) > 1 and not projection.virtual and (few or (not use_threads and _is_little(alive, fields))):
+    groups = [alive] if few else [] if use_threads else _groups(context, alive, fields)
+    if groups and alive and not projection.virtual:
         try:
-            columns = outputs_joined(context, alive, fields)
-            whole = _outputs(
-                projection, {f.name: c for f, c in zip(fields, columns, strict=True)}, _num_rows(alive)
-            )
+            return _joined_rows(context, units, parts, groups, projection)
         except FormatError:
             pass  # One by one, so that the error names the file.
-        else:
-            first = units.index(next(c for c, mine in zip(units, parts, strict=True) if mine))
-            return [UnitRows((c.files, c.picked), [whole] if n == first else []) for n, c in enumerate(units)]
     read = iter(_columns(context, alive, fields, use_threads))
     return [
         UnitRows(
@@ -147,13 +147,55 @@ def rows_of(
     ]
 
 
+def _joined_rows(
+    context: ScanContext,
+    units: Sequence[FilteredUnit],
+    parts: Sequence[Sequence[FilteredUnit]],
+    groups: Sequence[Sequence[FilteredUnit]],
+    projection: Projection,
+) -> list[UnitRows]:
+    """Output columns of the rows that passed, with one piece for each group of parts of the units."""
+
+    def read(group: Sequence[FilteredUnit]) -> list[ArrowArray]:
+        columns = outputs_joined(context, group, projection.fields)
+        by_name = {f.name: c for f, c in zip(projection.fields, columns, strict=True)}
+        return _outputs(projection, by_name, _num_rows(group))
+
+    pieces = dict(zip((id(group[0]) for group in groups), context.session.map(read, groups), strict=True))
+    return [
+        UnitRows((unit.files, unit.picked), [pieces[id(part)] for part in mine if id(part) in pieces])
+        for unit, mine in zip(units, parts, strict=True)
+    ]
+
+
+def _groups(
+    context: ScanContext, units: Sequence[FilteredUnit], fields: Sequence[Field]
+) -> list[Sequence[FilteredUnit]]:
+    """Units whose columns are read together, as many groups as threads read at once; none if each is read alone."""
+    if len(units) < 2:
+        return []
+    if _is_little(units, fields):
+        return [units]
+    size = sum(_read_bytes(c, fields) for c in units) / len(units)
+    if not _are_small(units) or size > _SMALL_UNIT_BYTES:
+        return []
+    if size < _TINY_UNIT_BYTES:
+        return [units]
+    ends = np.cumsum([len(c.rows) for c in units])
+    count = min(context.session.threads, len(units))
+    edges = np.searchsorted(ends, ends[-1] * np.arange(1, count) // count) + 1
+    return [units[a:b] for a, b in pairwise([0, *edges.tolist(), len(units)]) if a < b]
+
+
 def _num_rows(units: Sequence[FilteredUnit]) -> int:
     return sum(len(c.picked) for c in units)
 
 
 def _are_small(units: Sequence[FilteredUnit]) -> bool:
-    """Whether units have few rows, so that finding out what they take is not worth it, or are read by requests."""
-    return sum(len(c.rows) for c in units) < _JOB_ROWS * len(units) or not all(c.files.mapped for c in units)
+    """Whether units of mapped files have few rows, so that finding out what their columns take is not worth it."""
+    return sum(len(c.rows) for c in units) < _SMALL_UNIT_ROWS * len(units) and all(
+        c.files.mapped for c in units
+    )
 
 
 def _is_little(units: Sequence[FilteredUnit], fields: Sequence[Field]) -> bool:
@@ -161,8 +203,7 @@ def _is_little(units: Sequence[FilteredUnit], fields: Sequence[Field]) -> bool:
     # Of small files no column needs to be looked at.
     most = [c.files.stored_bytes for c in units]
     if all(c.files.mapped for c in units):
-        few = INLINE_BYTES if not _are_small(units) else max(INLINE_BYTES, len(units) * _SMALL_UNIT_BYTES)
-        return sum(most) < few or sum(_read_bytes(c, fields) for c in units) < few
+        return sum(most) < INLINE_BYTES or sum(_read_bytes(c, fields) for c in units) < INLINE_BYTES
     pairs = zip(most, units, strict=True)
     return all(size < SMALL_COLUMN_BYTES or bytes_of(c, fields) < SMALL_COLUMN_BYTES for size, c in pairs)
 

@@ -77,30 +77,44 @@ def test_threads_take_equal_groups_where_the_work_is_worth_them(
 
 
 @pytest.mark.parametrize(
-    ("small_rows", "small_bytes", "alone"),
-    [(ROWS + 1, 1 << 20, 0), (ROWS, 1 << 20, FRAGMENTS), (ROWS + 1, 1 << 10, FRAGMENTS)],
+    ("rows", "small", "tiny", "groups"),
+    [
+        (ROWS + 1, 1 << 20, 1 << 20, [FRAGMENTS]),
+        (ROWS + 1, 1 << 20, 0, [FRAGMENTS // 4] * 4),
+        (ROWS, 1 << 20, 0, []),
+        (ROWS + 1, 1 << 10, 0, []),
+    ],
 )
 def test_columns_of_small_fragments_are_read_together(
-    ds: lancecy.Dataset, monkeypatch: pytest.MonkeyPatch, small_rows: int, small_bytes: int, alone: int
+    ds: lancecy.Dataset, monkeypatch: pytest.MonkeyPatch, rows: int, small: int, tiny: int, groups: list[int]
 ) -> None:
-    calls: list[int] = []
-    original = outputs.output_fields
+    seen: list[int] = []
+    original = outputs.outputs_joined
 
-    def counted(*args: Any) -> Any:
-        calls.append(1)
-        return original(*args)
+    def noted(context: Any, units: Any, fields: Any) -> Any:
+        seen.append(len(units))
+        return original(context, units, fields)
 
-    monkeypatch.setattr(engine, "output_fields", counted)
+    monkeypatch.setattr(engine, "outputs_joined", noted)
     monkeypatch.setattr(engine, "INLINE_BYTES", 1)
-    monkeypatch.setattr(engine, "_JOB_ROWS", small_rows)
-    monkeypatch.setattr(engine, "_SMALL_UNIT_BYTES", small_bytes)
-    for where in (None, "id % 3 != 1"):
-        calls.clear()
-        found = ds.to_table(columns=["text", "id"], filter=where)
-        assert len(calls) >= alone and bool(calls) == bool(alone)
-        expected = [n for n in range(FRAGMENTS * ROWS) if where is None or n % 3 != 1]
-        assert found["id"].to_pylist() == expected
-        assert found["text"].to_pylist() == ds.take(expected, columns=["text"])["text"].to_pylist()
+    monkeypatch.setattr(engine, "_SMALL_UNIT_ROWS", rows)
+    monkeypatch.setattr(engine, "_SMALL_UNIT_BYTES", small)
+    monkeypatch.setattr(engine, "_TINY_UNIT_BYTES", tiny)
+    with_threads = lancecy.dataset(ds.uri, session=lancecy.Session(threads=4))
+    whole = ds.take(range(FRAGMENTS * ROWS))
+    for where in (None, "id % 3 != 1", "id >= 250 and id < 620 or id = 7"):
+        seen.clear()
+        found = with_threads.to_table(columns=["text", "id"], filter=where)
+        expected = whole if where is None else whole.filter(_chosen(where))
+        if where is None or "%" in where:
+            assert seen == groups
+        assert found["id"].to_pylist() == expected["id"].to_pylist()
+        assert found["text"].to_pylist() == expected["text"].to_pylist()
+
+
+def _chosen(where: str) -> pa.Array:
+    numbers = np.arange(FRAGMENTS * ROWS)
+    return pa.array(numbers % 3 != 1 if "%" in where else (numbers >= 250) & (numbers < 620) | (numbers == 7))
 
 
 def test_texts_with_dictionaries_are_divided_by_the_time_that_they_take(
@@ -120,6 +134,7 @@ def test_texts_with_dictionaries_are_divided_by_the_time_that_they_take(
         return original(context, function, items, use_threads)
 
     monkeypatch.setattr(engine, "map_sized", noted)
+    monkeypatch.setattr(engine, "_SMALL_UNIT_ROWS", 0)
     for worth, expected in ((1e3, True), (1e12, False)):
         monkeypatch.setattr(outputs, "_WORTH_NANOSECONDS", worth)
         decided.clear()
