@@ -32,7 +32,8 @@ the fault. ``LANCECY_KERNELS=reference`` in the environment selects the slow Num
 ``_lookup``        take_offsets, take_values, take_fixed
 ``_structural``    chunk_headers
 ``_metadata``      column_pages
-``_levels``        level_validity, peel_lists
+``_levels``        level_validity
+``_peel``          peel_lists
 ``_rows``          select_rows
 ``_fullzip``       zip_fixed, zip_variable
 ``_jsonb``         json_texts
@@ -205,7 +206,7 @@ elif _chosen == "cython":
         from lancecy.kernels._json_path import json_select
         from lancecy.kernels._json_values import json_array_has, json_scalars
         from lancecy.kernels._jsonb import json_texts
-        from lancecy.kernels._levels import level_validity, peel_lists
+        from lancecy.kernels._levels import level_validity
         from lancecy.kernels._lookup import take_fixed, take_offsets, take_values
         from lancecy.kernels._lz4 import lz4_blocks
         from lancecy.kernels._match import match_bytes
@@ -214,6 +215,7 @@ elif _chosen == "cython":
         from lancecy.kernels._offsets import chunk_offsets, zipped_offsets
         from lancecy.kernels._pack import pack_blocks
         from lancecy.kernels._page_runs import chunk_table, cut_ranges, cut_rows, distinct_pages
+        from lancecy.kernels._peel import peel_lists
         from lancecy.kernels._roaring import measure_bitmap, read_bitmap
         from lancecy.kernels._rows import select_rows
         from lancecy.kernels._runs import expand_runs

@@ -1,20 +1,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["level_validity", "peel_lists"]
+__all__ = ["level_validity"]
 
 def level_validity(
     levels: NDArray[np.uint16], valid_max: int, visible_max: int, out_validity: NDArray[np.uint8]
 ) -> tuple[int, int]: ...
-def peel_lists(
-    rep: NDArray[np.uint16],
-    definition: NDArray[np.uint16] | None,
-    null_level: int,
-    empty_level: int,
-    upper: int,
-    visible_max: int,
-    out_offsets: NDArray[np.int32] | NDArray[np.int64],
-    out_validity: NDArray[np.uint8],
-    out_rep: NDArray[np.uint16],
-    out_def: NDArray[np.uint16] | None,
-) -> tuple[int, int, int, int]: ...

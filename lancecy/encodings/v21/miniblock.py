@@ -17,7 +17,7 @@ file sheet 2.1, sections 3.1 to 3.3, 3.7 and 5.3.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
+from lancecy.encodings.blocks.memory import uninitialized
 from lancecy.encodings.blocks.null_only import has_no_values
 from lancecy.encodings.blocks.select import concatenated, split
 from lancecy.encodings.codecs.dictionaries import look_up
@@ -40,7 +41,7 @@ from lancecy.encodings.v21.chunk_tables import (
     select_chunks,
     word_bytes,
 )
-from lancecy.encodings.v21.programs import ListLevels, Program, ProgramPart, Wanted, find, run_programs
+from lancecy.encodings.v21.programs import ChosenLists, Program, ProgramPart, Wanted, find, run_programs
 from lancecy.encodings.v21.repdef import LeafPage
 from lancecy.errors import FormatError
 from lancecy.limits import Limits
@@ -154,10 +155,7 @@ def _whole(
     at, sizes = span.positions.tolist(), page.sizes.tolist()
     table = _known_table(page)
     if table is None:
-        table = chunk_table(span.memory[at[0] : at[0] + sizes[0]], spec, page, sizes[1])
-        # Without its index a page of lists is read only as a whole.
-        if page.memory is not None and table.ends is None:
-            page.memory.keep(page.number, "chunks", table, table.nbytes)
+        table = _kept_table(spec, page, span.memory, at)
     items = None
     if spec.dictionary is not None:
         items = dictionary_of(spec, page, span.memory[at[2] : at[2] + sizes[2]], limits)
@@ -168,6 +166,19 @@ def _whole(
 def _known_table(page: Page) -> ChunkTable | None:
     found: ChunkTable | None = None if page.memory is None else page.memory.find(page.number, "chunks")
     return found
+
+
+def _kept_table(
+    spec: MiniBlock, page: Page, memory: Memory, at: Mapping[int, int] | Sequence[int]
+) -> ChunkTable:
+    """The chunks of a page, of which words and index were read; kept for the next read."""
+    sizes, index = page.sizes.tolist(), None
+    if spec.has_index:
+        index = memory[at[len(sizes) - 1] : at[len(sizes) - 1] + sizes[-1]]
+    table = chunk_table(memory[at[0] : at[0] + sizes[0]], spec, page, sizes[1], index)
+    if page.memory is not None:
+        page.memory.keep(page.number, "chunks", table, table.nbytes)
+    return table
 
 
 def _part(
@@ -184,12 +195,7 @@ def _part(
         (span,) = yield [Ranges(file, *wanted_parts)]
         at = dict(zip(which, span.positions.tolist(), strict=True))
         if table is None:
-            words, index = span.memory[at[0] : at[0] + sizes[0]], None
-            if spec.has_index:
-                index = span.memory[at[len(sizes) - 1] : at[len(sizes) - 1] + sizes[-1]]
-            table = chunk_table(words, spec, page, sizes[1], index)
-            if page.memory is not None:
-                page.memory.keep(page.number, "chunks", table, table.nbytes)
+            table = _kept_table(spec, page, span.memory, at)
         if items is None and spec.dictionary is not None:
             items = dictionary_of(spec, page, span.memory[at[2] : at[2] + sizes[2]], limits)
     lists = None
@@ -394,28 +400,34 @@ def _levels_together(
     several: Sequence[ChunkRows], limits: Limits
 ) -> tuple[Levels, Levels | None, list[Wanted]]:
     """Levels of rows of lists, and the values of each page."""
-    found = [_list_rows(rows, limits) for rows in several]
-    if len(found) == 1:
-        rep, definition = found[0].rep, found[0].definition
-    else:
-        rep = np.concatenate([one.rep for one in found])
-        levels = [one.definition for one in found if one.definition is not None]
-        definition = np.concatenate(levels) if levels else None
-    if definition is not None and not definition.any():
+    chosen = [_list_rows(rows) for rows in several]
+    sizes = [one.num_levels for one in chosen]
+    total = sum(sizes)
+    limits.check("page_bytes", 2 * total, "bytes of the levels of a page")
+    rep, wanted, at = uninitialized(total, np.uint16), [], 0
+    definition = None if several[0].spec.definition is None else uninitialized(total, np.uint16)
+    for rows, one, size in zip(several, chosen, sizes, strict=True):
+        if rows.program is None:
+            raise TypeError("rows of lists without a program")
+        room = slice(at, at + size)
+        kept, mine = rows.program.lists(one, rep[room], None if definition is None else definition[room])
+        at += kept
+        wanted.append(mine)
+    if definition is not None and not definition[:at].any():
         # Nothing is null or empty, but lancecy writes structs around lists as nullable.
         definition = None
-    return rep, definition, [one.wanted for one in found]
+    return rep[:at], None if definition is None else definition[:at], wanted
 
 
-def _list_rows(rows: ChunkRows, limits: Limits) -> ListLevels:
-    if rows.program is None or rows.lists is None:
-        raise TypeError("rows of lists without a program")
+def _list_rows(rows: ChunkRows) -> ChosenLists:
+    if rows.lists is None:
+        raise TypeError("rows of a page without lists")
     chunks = rows.wanted.chunks
     heads = headers(rows.spec, rows.memory, chunks[0], chunks[1])
     groups, ranges = rows.lists.groups, rows.lists.ranges
     if groups is None or ranges is None:
         groups, ranges = np.array([0, chunks.shape[1]]), np.array([[0], [0], [rows.num_rows]])
-    return rows.program.lists(rows.memory, heads.found, chunks, groups, ranges, limits)
+    return ChosenLists(rows.memory, heads.found, chunks, groups, ranges)
 
 
 def flat_levels(

@@ -37,7 +37,7 @@ from lancecy.rows import PageRuns, RowSelection
 from lancecy.store.base import Memory
 
 __all__ = [
-    "ListLevels",
+    "ChosenLists",
     "PageSymbols",
     "Program",
     "ProgramPart",
@@ -113,20 +113,29 @@ def find(starts: Int64, offsets: Int64, rows: RowSelection) -> Wanted:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ListLevels:
-    """Levels of rows of lists, and their value slots.
+class ChosenLists:
+    """Chunks of lists, and the rows wanted of them.
 
     Attributes
     ----------
-    rep : (num_levels,) uint16
-    definition : (num_levels,) uint16 or None
-        None: the page has none.
-    wanted : Wanted
+    memory : (nbytes,) uint8
+    found : (5 or more, num_chunks) int64
+        Headers of the chunks.
+    chunks : (3, num_chunks) int64
+        As in :class:`Wanted`.
+    groups, ranges : as ``kernels.find_lists`` gives them
     """
 
-    rep: Levels
-    definition: Levels | None
-    wanted: Wanted
+    memory: Memory
+    found: Int64
+    chunks: Int64
+    groups: Int64
+    ranges: Int64
+
+    @property
+    def num_levels(self) -> int:
+        """Levels of the chunks."""
+        return int(self.found[0].sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,38 +170,37 @@ class Program:
     form: Hashable = None
     fixed_lists: FixedListOf | None = None
 
-    def lists(
-        self, memory: Memory, found: Int64, chunks: Int64, groups: Int64, ranges: Int64, limits: Limits
-    ) -> ListLevels:
-        """Levels and value slots of ranges of rows.
+    def lists(self, chosen: ChosenLists, rep: Levels, definition: Levels | None) -> tuple[int, Wanted]:
+        """Decode the levels of ranges of rows to the front of arrays, and find their value slots.
 
         Parameters
         ----------
-        memory : (nbytes,) uint8
-        found : (5 or more, num_chunks) int64
-            Headers of the chunks.
-        chunks : (3, num_chunks) int64
-            As in :class:`Wanted`.
-        groups, ranges : as ``kernels.find_lists`` gives them
+        chosen : ChosenLists
+        rep : (``chosen.num_levels``,) uint16
+        definition : (``chosen.num_levels``,) uint16 or None
+            None: the page has none.
+
+        Returns
+        -------
+        num_levels : int
+            Of the rows.
+        wanted : Wanted
+            Their values.
 
         Raises
         ------
-        FormatError, LimitError
-            Chunks are damaged, or have more levels than ``limits`` allow.
+        FormatError
+            Chunks are damaged.
         """
         if self.levels is None:
             raise TypeError("a page without lists has no levels of lists")
-        counts = chunks[2]
-        total = int(found[0].sum())
-        limits.check("page_bytes", 2 * total, "bytes of the levels of a page")
-        rep = np.empty(total, np.uint16)
-        definition = np.empty(total, np.uint16) if self.levels[4] else None
-        runs = np.empty((3, ranges.shape[1] + counts.size), np.int64)
+        c = chosen
+        counts = c.chunks[2]
+        runs = np.empty((3, c.ranges.shape[1] + counts.size), np.int64)
         size, num_runs = kernels.read_lists(
-            memory, found, counts, groups, ranges, self.levels, rep, definition, runs
+            c.memory, c.found, counts, c.groups, c.ranges, self.levels, rep, definition, runs
         )
-        wanted = Wanted(chunks, counts.size, runs, num_runs, int(runs[2, :num_runs].sum()))
-        return ListLevels(rep[:size], None if definition is None else definition[:size], wanted)
+        return size, Wanted(c.chunks, counts.size, runs, num_runs, int(runs[2, :num_runs].sum()))
 
     def stored_bytes(self, wanted: Wanted) -> int:
         """The bytes of the chunks, or 0 if they do not matter.

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.blocks.memory import allocate, slot_validity
+from lancecy.encodings.blocks.memory import allocate, slot_validity, uninitialized
 from lancecy.encodings.model.block import (
     AllNull,
     Block,
@@ -206,8 +206,8 @@ def _wrap_list(field: Field, block: Block, state: _State) -> Listed:
     width = 8 if field.is_large_list else 4
     _, offsets = allocate((rep.size + 1) * width)
     _, bits = allocate((rep.size + 7) >> 3)
-    left_rep = np.empty(rep.size, np.uint16)
-    left_def = np.empty(rep.size, np.uint16) if definition is not None else None
+    left_rep = uninitialized(rep.size, np.uint16)
+    left_def = uninitialized(rep.size, np.uint16) if definition is not None else None
     levels = (null_level, empty_level, state.base, state.visible_max)
     num_lists, num_children, null_count, num_left = kernels.peel_lists(
         rep, definition, *levels, offsets.view(f"<i{width}"), bits, left_rep, left_def

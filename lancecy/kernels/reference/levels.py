@@ -1,4 +1,4 @@
-"""Twins of ``_levels`` and ``_rows``: definition and repetition levels as NumPy masks."""
+"""Twins of ``_levels``, ``_peel`` and ``_rows``: definition and repetition levels as NumPy masks."""
 
 from __future__ import annotations
 
