@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.blocks.memory import mask_of, memory_of
+from lancecy.encodings.blocks.memory import mask_of
 from lancecy.encodings.model.block import (
     AllNull,
     Block,
@@ -27,9 +27,8 @@ from lancecy.encodings.model.block import (
     VariableWidth,
 )
 from lancecy.errors import FormatError
-from lancecy.limits import check_offsets
 
-__all__ = ["compacted", "concatenated", "offsets_of", "select", "split", "stored_offsets"]
+__all__ = ["compacted", "offsets_of", "select", "split", "stored_offsets"]
 
 
 Mask = NDArray[np.bool_]
@@ -211,56 +210,3 @@ def _strings(block: VariableWidth, edges: Sequence[int]) -> list[Block]:
         )
         for (a, b), (first, last) in zip(pairwise(edges), pairwise(bounds), strict=True)
     ]
-
-
-# -- blocks one after the other -----------------------------------------------------------------
-
-
-def concatenated(blocks: Sequence[Block]) -> Block:
-    """Values of several blocks of one type, one after the other.
-
-    Parameters
-    ----------
-    blocks : sequence of Block
-        At least one; without validities.
-
-    Raises
-    ------
-    FormatError
-        Blocks of different types, or of one that is not concatenated: only values of whole bytes and strings are.
-    LimitError
-        More bytes of strings than their offsets can count.
-
-    Examples
-    --------
-    >>> bytes(concatenated([FixedWidth(1, 8, b"a"), FixedWidth(2, 8, b"bc")]).values)
-    b'abc'
-    """
-    first, length = blocks[0], sum(block.length for block in blocks)
-    if len(blocks) == 1:
-        return first
-    if isinstance(first, FixedWidth) and first.bits & 7 == 0:
-        fixed = [b for b in blocks if isinstance(b, FixedWidth) and b.bits == first.bits]
-        if len(fixed) == len(blocks):
-            parts = [memory_of(b.values)[: b.length * (b.bits >> 3)] for b in fixed]
-            return FixedWidth(length, first.bits, np.concatenate(parts))
-    if isinstance(first, VariableWidth):
-        strings = [b for b in blocks if isinstance(b, VariableWidth) and b.offset_width == first.offset_width]
-        if len(strings) == len(blocks):
-            return _joined_strings(strings, length)
-    raise FormatError(f"{type(first).__name__} values of several pages")
-
-
-def _joined_strings(blocks: Sequence[VariableWidth], length: int) -> VariableWidth:
-    width, at, total = blocks[0].offset_width, 0, 0
-    joined: NDArray[Any] = np.zeros(length + 1, f"<i{width}")
-    values = []
-    for block in blocks:
-        offsets = stored_offsets(block)
-        size = int(offsets[-1])
-        values.append(memory_of(block.values)[:size])
-        if width == 4:
-            check_offsets(total + size, "bytes of strings")
-        np.add(offsets[1:], total, out=joined[at + 1 : at + block.length + 1])
-        at, total = at + block.length, total + size
-    return VariableWidth(length, width, joined, np.concatenate(values))

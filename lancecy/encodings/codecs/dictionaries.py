@@ -5,7 +5,9 @@ Codes of null slots are arbitrary; the definition levels identify those slots. S
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +20,28 @@ from lancecy.encodings.codecs.arithmetic import as_numbers
 from lancecy.encodings.model.block import AllNull, Block, Coded, FixedList, FixedWidth, VariableWidth
 from lancecy.encodings.model.layouts import Layer, all_visible_max
 from lancecy.errors import FormatError
-from lancecy.limits import Limits
+from lancecy.limits import Limits, check_offsets
 from lancecy.schema import Field
 
-__all__ = ["look_up", "taken"]
+__all__ = ["CodedPage", "look_up", "look_up_pages", "taken"]
 
 Bitmap: TypeAlias = NDArray[np.uint8]
+
+
+class CodedPage(NamedTuple):
+    """Codes of a page, one integer per slot, its dictionary, and the (num_levels,) uint16 definition levels, if any."""
+
+    codes: Block
+    items: Block
+    definition: NDArray[np.uint16] | None
+
+
+class _Items(NamedTuple):
+    """Numbers of items of a dictionary, and the slots that have one; all if the mask is None."""
+
+    numbers: NDArray[Any]
+    items: Any
+    mask: Bitmap | None
 
 
 def look_up(
@@ -73,6 +91,40 @@ def look_up(
     return block, (mask, null_count) if known else None
 
 
+def look_up_pages(pages: Sequence[CodedPage], layers: tuple[Layer, ...], limits: Limits) -> Block:
+    """Look up the values of codes of several pages, each with a dictionary of its own, one after the other.
+
+    Parameters
+    ----------
+    pages : sequence of CodedPage
+        At least one.
+    layers : tuple of Layer, inner to outer
+    limits : Limits
+
+    Raises
+    ------
+    FormatError, LimitError
+        As :func:`look_up`, with the slot in its page; or the dictionaries hold neither strings nor values of one width.
+    """
+    parts = []
+    for page in pages:
+        numbers, mask = as_numbers(page.codes), None
+        if page.definition is not None:
+            mask, _ = slot_validity(page.definition, 0, all_visible_max(layers), numbers.size)
+        parts.append(_Items(numbers, page.items, mask))
+    first = parts[0].items
+    if isinstance(first, VariableWidth) and all(
+        isinstance(part.items, VariableWidth) and part.items.offset_width == first.offset_width
+        for part in parts
+    ):
+        return _strings(parts, limits)
+    if isinstance(first, FixedWidth) and all(
+        isinstance(part.items, FixedWidth) and part.items.bits == first.bits for part in parts
+    ):
+        return _fixed(parts, limits)
+    raise FormatError(f"{type(first).__name__} dictionaries of several pages")
+
+
 def taken(numbers: NDArray[Any], items: Block, mask: Bitmap | None, limits: Limits) -> Block:
     """Take items by number.
 
@@ -92,9 +144,9 @@ def taken(numbers: NDArray[Any], items: Block, mask: Bitmap | None, limits: Limi
         See ``scatter.scatter``.
     """
     if isinstance(items, VariableWidth):
-        return _strings(numbers, items, mask, limits)
+        return _strings([_Items(numbers, items, mask)], limits)
     if isinstance(items, FixedWidth) and items.bits % 8 == 0:
-        return _fixed(numbers, items, mask, limits)
+        return _fixed([_Items(numbers, items, mask)], limits)
     if isinstance(items, AllNull):
         return AllNull(numbers.size)
     if isinstance(items, FixedList):
@@ -107,7 +159,7 @@ def _lists(numbers: NDArray[Any], items: FixedList, mask: Bitmap | None, limits:
     if isinstance(child, FixedWidth) and child.validity is None:
         flat = FixedWidth(items.length, items.size * child.bits, child.values)
         if flat.bits and flat.bits % 8 == 0:
-            rows = _fixed(numbers, flat, mask, limits)
+            rows = _fixed([_Items(numbers, flat, mask)], limits)
             return FixedList(
                 rows.length, items.size, FixedWidth(rows.length * items.size, child.bits, rows.values)
             )
@@ -125,28 +177,42 @@ def _scattered(numbers: NDArray[Any], items: Block, mask: Bitmap | None, limits:
     return scatter(items, numbers[flags].astype(np.int64), flags, limits)
 
 
-def _fixed(numbers: NDArray[Any], items: FixedWidth, mask: Bitmap | None, limits: Limits) -> FixedWidth:
-    width = items.bits >> 3
-    if width == 0:
+def _fixed(parts: Sequence[_Items], limits: Limits) -> FixedWidth:
+    width = parts[0].items.bits >> 3
+    if width == 0 or parts[0].items.bits & 7:
         raise FormatError("a dictionary of values without bytes")
-    nbytes = limits.check("page_bytes", numbers.size * width, "bytes of the values of a page")
+    edges = [0, *accumulate(part.numbers.size for part in parts)]
+    nbytes = limits.check("page_bytes", edges[-1] * width, "bytes of the values of a page")
     buffer, out = allocate(nbytes)
-    values: Bitmap = np.frombuffer(items.values, np.uint8, items.length * width)  # type: ignore[call-overload]
-    kernels.take_fixed(numbers, values, width, out, mask)
-    return FixedWidth(numbers.size, items.bits, buffer)
+    for part, (a, b) in zip(parts, pairwise(edges), strict=True):
+        values: Bitmap = np.frombuffer(part.items.values, np.uint8, part.items.length * width)
+        kernels.take_fixed(part.numbers, values, width, out[a * width : b * width], part.mask)
+    return FixedWidth(edges[-1], parts[0].items.bits, buffer)
 
 
-def _strings(
-    numbers: NDArray[Any], items: VariableWidth, mask: Bitmap | None, limits: Limits
-) -> VariableWidth:
-    source = stored_offsets(items)
-    values: Bitmap = np.frombuffer(items.values, np.uint8)  # type: ignore[call-overload]
-    offsets_buffer, offsets = allocate((numbers.size + 1) * items.offset_width)
-    total = kernels.take_offsets(numbers, source, offsets.view(source.dtype), mask)
-    limits.check("page_bytes", total, "bytes of the strings of a page")
-    buffer, out = allocate(total)
-    kernels.take_values(numbers, source, values, offsets.view(source.dtype), out, mask)
-    return VariableWidth(numbers.size, items.offset_width, offsets_buffer, buffer)
+def _strings(parts: Sequence[_Items], limits: Limits) -> VariableWidth:
+    width = parts[0].items.offset_width
+    edges, ends = [0, *accumulate(part.numbers.size for part in parts)], [0]
+    offsets_buffer, memory = allocate((edges[-1] + 1) * width)
+    offsets = memory.view(f"<i{width}")
+    sources = [stored_offsets(part.items) for part in parts]
+    for part, source, (a, b) in zip(parts, sources, pairwise(edges), strict=True):
+        ends.append(ends[-1] + kernels.take_offsets(part.numbers, source, offsets[a : b + 1], part.mask))
+    limits.check("page_bytes", ends[-1], "bytes of the strings of a page")
+    if width == 4:
+        check_offsets(ends[-1], "bytes of strings")
+    buffer, out = allocate(ends[-1])
+    for part, source, (a, b), (first, last) in zip(
+        parts, sources, pairwise(edges), pairwise(ends), strict=True
+    ):
+        # The end of one part's offsets is where those of the next one begin.
+        offsets[b], offsets[a] = last - first, 0
+        values: Bitmap = np.frombuffer(part.items.values, np.uint8)
+        kernels.take_values(part.numbers, source, values, offsets[a : b + 1], out[first:last], part.mask)
+        if first:
+            offsets[a:b] += offsets.dtype.type(first)
+    offsets[-1] = ends[-1]
+    return VariableWidth(edges[-1], width, offsets_buffer, buffer)
 
 
 def _coded(codes: Block, numbers: NDArray[Any], items: Block, mask: Bitmap | None) -> Coded:

@@ -27,12 +27,12 @@ from numpy.typing import NDArray
 from lancecy import kernels
 from lancecy.encodings.blocks.memory import uninitialized
 from lancecy.encodings.blocks.null_only import has_no_values
-from lancecy.encodings.blocks.select import concatenated, split
-from lancecy.encodings.codecs.dictionaries import look_up
+from lancecy.encodings.blocks.select import split
+from lancecy.encodings.codecs.dictionaries import CodedPage, look_up, look_up_pages
 from lancecy.encodings.codecs.values import decode, decode_block, decode_levels
 from lancecy.encodings.model.block import Block, Structured, nbytes_of
 from lancecy.encodings.model.chunks import Buffers, Chunks, runs_within, starts_of, whole_runs
-from lancecy.encodings.model.layouts import Layer, MiniBlock, all_visible_max, max_repetition
+from lancecy.encodings.model.layouts import MiniBlock, all_visible_max, max_repetition
 from lancecy.encodings.model.pages import Page
 from lancecy.encodings.v21.chunk_tables import (
     ChunkSelection,
@@ -333,11 +333,11 @@ def decoded(rows: ChunkRows, chain: tuple[Field, ...], limits: Limits) -> LeafPa
 def can_join(one: ChunkRows, other: ChunkRows, field: Field) -> bool:
     """Whether rows of two pages can be decoded together: with programs of one form.
 
-    Codes of an Arrow dictionary need the same dictionary.
+    Values that stay codes need the same dictionary.
     """
     if one.program is None or other.program is None or one.program.form != other.program.form:
         return False
-    return one.items is other.items or not field.logical_type.startswith("dict:")
+    return one.items is other.items or not (field.in_codes or field.logical_type.startswith("dict:"))
 
 
 def decoded_together(several: Sequence[ChunkRows], field: Field, limits: Limits) -> LeafPage:
@@ -359,8 +359,9 @@ def decoded_together(several: Sequence[ChunkRows], field: Field, limits: Limits)
     first, num_rows = several[0], sum(rows.num_rows for rows in several)
     layers, rep, definition = first.spec.layers, None, None
     wanted = [rows.wanted for rows in several]
+    sizes = [w.num_rows for w in wanted]
     if first.lists is not None:
-        rep, definition, wanted = _levels_together(several, limits)
+        rep, definition, wanted, sizes = _levels_together(several, limits)
     parts = [
         ProgramPart(rows.program, rows.memory, w)
         for rows, w in zip(several, wanted, strict=True)
@@ -374,49 +375,37 @@ def decoded_together(several: Sequence[ChunkRows], field: Field, limits: Limits)
     if all(rows.items is first.items for rows in several):
         block, validity = look_up(values, first.items, field, layers, definition, limits)
         return LeafPage(layers, rep, definition, block, num_rows, validity)
-    sizes = [w.num_rows for w in wanted]
-    places = _slots(definition, layers, sizes)
-    blocks = [
-        look_up(codes, rows.items, field, layers, mine, limits)[0]
-        for rows, codes, mine in zip(several, split(values, sizes), places, strict=True)
+    codes, edges = split(values, [w.num_rows for w in wanted]), [0, *accumulate(sizes)]
+    pages = [
+        CodedPage(mine, rows.items, None if definition is None else definition[a:b])
+        for rows, mine, (a, b) in zip(several, codes, pairwise(edges), strict=True)
         if rows.items is not None
     ]
-    return LeafPage(layers, rep, definition, concatenated(blocks), num_rows)
-
-
-def _slots(
-    definition: Levels | None, layers: tuple[Layer, ...], sizes: Sequence[int]
-) -> Sequence[Levels | None]:
-    """The levels of the slots of each page; ``sizes`` are their numbers of slots."""
-    if definition is None:
-        return [None] * len(sizes)
-    if max_repetition(layers):
-        definition = definition[definition <= all_visible_max(layers)]
-    edges = [0, *accumulate(sizes)]
-    return [definition[a:b] for a, b in pairwise(edges)]
+    return LeafPage(layers, rep, definition, look_up_pages(pages, layers, limits), num_rows)
 
 
 def _levels_together(
     several: Sequence[ChunkRows], limits: Limits
-) -> tuple[Levels, Levels | None, list[Wanted]]:
-    """Levels of rows of lists, and the values of each page."""
+) -> tuple[Levels, Levels | None, list[Wanted], list[int]]:
+    """Levels of rows of lists, the values of each page, and its number of levels."""
     chosen = [_list_rows(rows) for rows in several]
-    sizes = [one.num_levels for one in chosen]
-    total = sum(sizes)
+    room = [one.num_levels for one in chosen]
+    total = sum(room)
     limits.check("page_bytes", 2 * total, "bytes of the levels of a page")
-    rep, wanted, at = uninitialized(total, np.uint16), [], 0
+    rep, wanted, sizes, at = uninitialized(total, np.uint16), [], [], 0
     definition = None if several[0].spec.definition is None else uninitialized(total, np.uint16)
-    for rows, one, size in zip(several, chosen, sizes, strict=True):
+    for rows, one, most in zip(several, chosen, room, strict=True):
         if rows.program is None:
             raise TypeError("rows of lists without a program")
-        room = slice(at, at + size)
-        kept, mine = rows.program.lists(one, rep[room], None if definition is None else definition[room])
-        at += kept
-        wanted.append(mine)
+        mine = slice(at, at + most)
+        size, values = rows.program.lists(one, rep[mine], None if definition is None else definition[mine])
+        at += size
+        sizes.append(size)
+        wanted.append(values)
     if definition is not None and not definition[:at].any():
         # Nothing is null or empty, but lancecy writes structs around lists as nullable.
         definition = None
-    return rep[:at], None if definition is None else definition[:at], wanted
+    return rep[:at], None if definition is None else definition[:at], wanted, sizes
 
 
 def _list_rows(rows: ChunkRows) -> ChosenLists:
