@@ -314,4 +314,4 @@ _EARLY_FRAGMENTS, _MANY_FRAGMENTS = 16, 256
 
 def _blocksize(request: ScanRequest) -> int | None:
     """Size of the units; small if a few rows may be enough."""
-    return 1 << 20 if request.filter is not None and request.limit is not None else None
+    return 4 << 20 if request.filter is not None and request.limit is not None else None

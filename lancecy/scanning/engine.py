@@ -12,7 +12,7 @@ assemble       computed columns, virtual columns, order of the output
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -38,10 +38,18 @@ from lancecy.scanning.outputs import (
 )
 from lancecy.scanning.project import Output, Projection, extract
 from lancecy.scanning.task import ScanUnit
-from lancecy.scanning.units import FilteredUnit, Picked, Schedule, bytes_of, first_rows, split_unit
+from lancecy.scanning.units import (
+    FilteredUnit,
+    Picked,
+    Schedule,
+    bytes_of,
+    first_rows,
+    split_unit,
+    without_others,
+)
 from lancecy.schema import Field
 
-__all__ = ["Pieces", "UnitRows", "count_rows", "read_rows", "rows_of"]
+__all__ = ["Pieces", "UnitRows", "count_rows", "read_first_rows", "read_rows", "rows_of"]
 
 Pieces = list[list[ArrowArray]]
 """Output columns, once per piece of a unit or of several."""
@@ -80,7 +88,6 @@ def read_rows(
     units: Sequence[ScanUnit],
     schedule: Schedule,
     use_sources: bool = True,
-    most: int | None = None,
 ) -> list[UnitRows]:
     """Rows of units that pass, and their output columns.
 
@@ -92,21 +99,53 @@ def read_rows(
     schedule : Schedule
     use_sources : bool
         Leave out rows that candidate sources rule out.
-    most : int or None
-        Return only the first rows, at most so many.
 
     Returns
     -------
     list of UnitRows
         One per unit, in order.
     """
-    if most is None:
-        return schedule.over(
-            lambda group: rows_of(context, choose(context, group, projection, use_sources), projection),
-            units,
-        )
-    chosen = schedule.over(lambda group: choose(context, group, projection, use_sources), units)
-    return schedule.over(lambda group: rows_of(context, group, projection), list(first_rows(chosen, most)))
+    return schedule.over(
+        lambda group: rows_of(context, choose(context, group, projection, use_sources), projection), units
+    )
+
+
+def read_first_rows(
+    context: ScanContext,
+    projection: Projection,
+    windows: Iterable[tuple[Sequence[ScanUnit], Schedule]],
+    most: int,
+    use_sources: bool = True,
+) -> list[UnitRows]:
+    """The first rows that pass, at most so many, and their output columns, which are read once.
+
+    Parameters
+    ----------
+    context, projection, use_sources
+        As for :func:`read_rows`.
+    windows : iterable of (sequence of ScanUnit, Schedule)
+        Units that are searched one window after the other, until there are rows enough.
+    most : int
+
+    Returns
+    -------
+    list of UnitRows
+        One per unit, in order; fewer if there were enough before the last.
+    """
+    found: list[FilteredUnit] = []
+    schedule: Schedule | None = None
+    left = most
+    for units, schedule in windows:
+        chosen = schedule.over(lambda group: choose(context, group, projection, use_sources), units)
+        chosen = list(first_rows(chosen, left))
+        left -= sum(len(unit.picked) for unit in chosen)
+        # What was read for the filter does not stay while the next windows are searched.
+        found += chosen if left <= 0 and not found else map(without_others, chosen)
+        if left <= 0:
+            break
+    if schedule is None:
+        return []
+    return schedule.over(lambda group: rows_of(context, group, projection), found)
 
 
 def count_rows(

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from lancecy.scanning.batches import cut, slice_rows, table_of
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.engine import UnitRows, count_rows, read_rows
+from lancecy.scanning.engine import UnitRows, count_rows, read_first_rows, read_rows
 from lancecy.scanning.plan import PAGE_ROWS, ScanPlan, counted_early, cut_unit
 from lancecy.scanning.project import Projection
 from lancecy.scanning.request import ScanRequest
@@ -31,6 +31,8 @@ __all__ = ["DEFAULT_BUDGET", "collect", "count", "read_ahead", "read_units", "st
 DEFAULT_BUDGET = 256 << 20
 _FIRST_WINDOW_BYTES = 2 << 20
 _GROWTH = 8
+_FIRST_ROWS = 16384
+"""Rows that are searched first for a few that pass: fewer take as long."""
 _ON_DEMAND = 1
 """First windows that are not read ahead: queries that want ten rows end before the next one."""
 
@@ -77,51 +79,25 @@ def read_units(
         Per unit; fewer than units if the limit was reached before the last.
     """
     if limit is None:
-        found = _read(context, projection, units, request)
+        found = read_rows(context, projection, units, schedule_of(context, units), request.use_stats)
     else:
-        found = _read_first(context, projection, units, request, limit)
+        rows = limit if request.filter is None else max(limit, _FIRST_ROWS)
+        growing = ((window, schedule_of(context, window)) for window in _growing(units, rows))
+        found = read_first_rows(context, projection, growing, limit, request.use_stats) if limit else []
     pieces = [piece for unit in found for piece in unit.pieces]
     return table_of(projection.schema, pieces, _num_rows(found)), [unit.picked for unit in found]
-
-
-def _read(
-    context: ScanContext,
-    projection: Projection,
-    units: Sequence[ScanUnit],
-    request: ScanRequest,
-    most: int | None = None,
-) -> list[UnitRows]:
-    return read_rows(context, projection, units, schedule_of(context, units), request.use_stats, most)
 
 
 def _num_rows(found: Sequence[UnitRows]) -> int:
     return sum(len(unit.picked[1]) for unit in found)
 
 
-def _read_first(
-    context: ScanContext,
-    projection: Projection,
-    units: Sequence[ScanUnit],
-    request: ScanRequest,
-    limit: int,
-) -> list[UnitRows]:
-    """Read until enough rows have passed; windows grow so that rare matches stay parallel."""
-    found: list[UnitRows] = []
-    rows = at = 0
-    size = 1 if request.filter is not None else _enough(units, limit)
-    while at < len(units) and rows < limit:
-        window = _read(context, projection, units[at : at + size], request, limit - rows)
-        found.extend(window)
-        rows += _num_rows(window)
-        at += size
-        size *= 2
-    return found
-
-
-def _enough(units: Sequence[ScanUnit], rows: int) -> int:
-    """How many units have so many rows, if all of them pass."""
-    before = np.cumsum([unit.rows for unit in units])
-    return int(np.searchsorted(before, rows)) + 1
+def _growing(units: Sequence[ScanUnit], rows: int) -> Iterator[Sequence[ScanUnit]]:
+    """Windows of units, the first of so many rows; they grow so that rare matches stay parallel."""
+    at, size = 0, int(np.searchsorted(np.cumsum([unit.rows for unit in units]), rows)) + 1
+    while at < len(units):
+        yield list(units[at : at + size])
+        at, size = at + size, 2 * size
 
 
 def count(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> int:

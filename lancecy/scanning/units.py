@@ -34,6 +34,7 @@ __all__ = [
     "passed_together",
     "schedule_of",
     "split_unit",
+    "without_others",
 ]
 
 
@@ -160,6 +161,14 @@ def _cut(unit: FilteredUnit, most: int) -> FilteredUnit:
         mask = mask.slice(0, stop)
         reused = {f: filtered(c.slice(0, stop), mask) for f, c in unit.reused.items()}
     return FilteredUnit(unit.files, picked, picked, None, reused)
+
+
+def without_others(unit: FilteredUnit) -> FilteredUnit:
+    """The unit without the candidates that did not pass."""
+    if unit.mask is None:
+        return unit
+    reused = {f: filtered(c, unit.mask) for f, c in unit.reused.items()}
+    return FilteredUnit(unit.files, unit.picked, unit.picked, None, reused)
 
 
 def _positions(mask: pa.BooleanArray) -> NDArray[np.int64]:
