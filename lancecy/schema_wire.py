@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -288,8 +288,18 @@ def _field(message: file_pb2.Field, children: tuple[Field, ...]) -> Field:
 
 
 def encode_fields(fields: Iterable[Field]) -> list[file_pb2.Field]:
-    """The depth-first list of messages for these top-level fields, the opposite of :func:`decode_fields`."""
-    return [encode_field(node) for top in fields for node in top.walk()]
+    """The depth-first list of messages for these top-level fields, the opposite of :func:`decode_fields`.
+
+    The messages are shared: copy those that are changed.
+    """
+    return [message for top in fields for message in _messages(top)]
+
+
+# A write needs the messages three times: for the file, the manifest and the transaction.
+@lru_cache(maxsize=16384)
+def _messages(top: Field) -> tuple[file_pb2.Field, ...]:
+    """The messages of a top-level field; must not be changed."""
+    return tuple(encode_field(node) for node in top.walk())
 
 
 def encode_field(field: Field) -> file_pb2.Field:

@@ -7,6 +7,7 @@ Checked before the first byte is written, so that no write fails at its end beca
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -67,15 +68,21 @@ def check_writable(schema: Schema, version: str) -> None:
             f"data files of version {printable(version)!r} are not written: choose {', '.join(WRITABLE)}",
             feature=f"writing {version}",
         )
-    for field in schema.fields:
-        if field.logical_type in _EVERYWHERE and not (
-            field.metadata or field.extension_name or field.children
-        ):
-            continue
-        for path in _paths(field):
-            _check(path, version)
-    if version > "2.0":
+    has_empty = [
+        _check_all(field, version)
+        for field in schema.fields
+        if field.logical_type not in _EVERYWHERE or field.metadata or field.extension_name or field.children
+    ]
+    if version > "2.0" and any(has_empty):
         _check_order(schema)
+
+
+@lru_cache(maxsize=16384)
+def _check_all(field: Field, version: str) -> bool:
+    """Check a column; returns whether a struct in it has no members."""
+    for path in _paths(field):
+        _check(path, version)
+    return any(node.is_struct and not node.children for node in field.walk())
 
 
 def _paths(field: Field, above: tuple[Field, ...] = ()) -> Iterator[tuple[Field, ...]]:

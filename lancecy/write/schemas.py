@@ -5,7 +5,7 @@ Facts: table sheet, sections 1.2, 4.3 and 8.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import count
@@ -71,11 +71,20 @@ def schema_of(schema: pa.Schema, first_id: int = 0) -> Schema:
     >>> [field.id for field in schema_of(pa.schema({"a": pa.list_(pa.int8()), "b": pa.int8()})).fields]
     [0, 2]
     """
+    for known, first, made in tuple(_MADE):
+        if first == first_id and known.equals(schema, check_metadata=True):
+            return made
     for name, times in Counter(schema.names).items():
         check_name(name, times)
     ids = count(first_id)
     metadata = {key.decode(): value for key, value in (schema.metadata or {}).items()}
-    return Schema(tuple(_field(field, -1, ids, field.name) for field in schema), metadata)
+    made = Schema(tuple(_field(field, -1, ids, field.name) for field in schema), metadata)
+    _MADE.append((schema, first_id, made))
+    return made
+
+
+_MADE: deque[tuple[pa.Schema, int, Schema]] = deque(maxlen=8)
+"""What was made last: programs write many tables of one schema, and fields remember what was found out about them."""
 
 
 def with_blobs(schema: pa.Schema) -> pa.Schema:

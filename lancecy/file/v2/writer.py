@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -102,8 +103,8 @@ class V2Writer(StreamedWriter):
         if not batch.num_rows:
             return
         for pending, array in zip(self._pending, arrays, strict=True):
-            for piece in pending.add(map_nested(array, pending.field, _is_blob, self._placed)):
-                self._flush(pending, piece)
+            for written in pending.add(map_nested(array, pending.field, _is_blob, self._placed)):
+                self._flush(pending, *written)
         self._num_rows += batch.num_rows
 
     def copy(self, rows: CopiedRows) -> None:
@@ -126,8 +127,8 @@ class V2Writer(StreamedWriter):
         if missing:
             raise SchemaError(f"pages of field {min(missing)} are missing", difference=str(min(missing)))
         for pending in self._pending:
-            for piece in pending.rest():
-                self._flush(pending, piece)
+            for written in pending.rest():
+                self._flush(pending, *written)
         self._settle()
         for page in rows.pages():
             if page.field_id not in self._headers:
@@ -164,8 +165,8 @@ class V2Writer(StreamedWriter):
         self._require_open()
         with self._given_up_on_error():
             for pending in self._pending:
-                for piece in pending.rest():
-                    self._flush(pending, piece)
+                for written in pending.rest():
+                    self._flush(pending, *written)
             self._settle()
             for field_id, num_rows in self._headers.items():
                 self._output.add(self._numbers[field_id], header_page(num_rows), 0)
@@ -196,13 +197,13 @@ class V2Writer(StreamedWriter):
             return described_blobs(array, field, _BlobWriter(self._output, self._sidecars))
         return placed_blobs(array, field, self._output.place)
 
-    def _flush(self, pending: _Pending, array: pa.Array) -> None:
+    def _flush(self, pending: _Pending, array: pa.Array, nbytes: int) -> None:
         """Write a page of every physical column of a top-level column; threads encode large ones meanwhile."""
         if pending.is_coded:
             self._distinct.note(array, pending.stored)
         first_row = pending.first_row
         pending.first_row += len(array)
-        if _PROCESSORS == 1 or size_of(array) < _WORTH_A_THREAD:
+        if _PROCESSORS == 1 or nbytes < _WORTH_A_THREAD:
             if self._encoding:
                 self._settle()
             self._add(first_row, _encoded(pending.stored, array, self._version, first_row))
@@ -282,6 +283,19 @@ def _is_blob(field: Field) -> bool:
     return field.is_blob
 
 
+@lru_cache(maxsize=16384)
+def _leaves(field: Field) -> tuple[bool, int]:
+    """Whether a leaf is of a dictionary type, and the number of leaves."""
+    nodes = tuple(field.walk())
+    return any(node.logical_type.startswith("dict:") for node in nodes), sum(
+        not node.children for node in nodes
+    )
+
+
+_Page: TypeAlias = tuple[pa.Array, int]
+"""The rows of a page, and about how many bytes they have."""
+
+
 class _Pending:
     """A top-level column whose next page is not full yet."""
 
@@ -291,15 +305,13 @@ class _Pending:
         """Limit for blobs, whose pages hold only descriptors."""
         self.first_row = 0
         """First row of the next page."""
-        nodes = tuple(field.walk()) if field.children else (field,)
-        self.is_coded = any(node.logical_type.startswith("dict:") for node in nodes)
-        num_leaves = sum(not node.children for node in nodes)
+        self.is_coded, num_leaves = _leaves(field)
         self._most = max(1, page_bytes, page_bytes // _LEAST_PER_LEAF * num_leaves)
         self._arrays: list[pa.Array] = []
         self._nbytes = 0
         self._patience = _MANY
 
-    def add(self, array: pa.Array) -> Iterator[pa.Array]:
+    def add(self, array: pa.Array) -> Iterator[_Page]:
         """Add an array; yield the pages that are full."""
         nbytes = size_of(array)
         if nbytes >= self._most:
@@ -315,11 +327,11 @@ class _Pending:
             self._arrays = self._joined()
             self._patience = len(self._arrays) + _MANY
 
-    def rest(self) -> Iterator[pa.Array]:
-        """Yield the pending arrays as one page; one by one where they cannot be concatenated."""
-        pages = self._joined()
+    def rest(self) -> list[_Page]:
+        """The pending arrays as one page; one by one where they cannot be concatenated."""
+        pages, nbytes = self._joined(), self._nbytes
         self._arrays, self._nbytes, self._patience = [], 0, _MANY
-        yield from pages
+        return [(page, nbytes if len(pages) == 1 else size_of(page)) for page in pages]
 
     def _joined(self) -> list[pa.Array]:
         if len(self._arrays) < 2:
@@ -330,14 +342,14 @@ class _Pending:
             return self._arrays
 
 
-def _cut(array: pa.Array, nbytes: int, most: int) -> Iterator[pa.Array]:
+def _cut(array: pa.Array, nbytes: int, most: int) -> Iterator[_Page]:
     """Yield slices of about equal numbers of rows, none much larger than a page unless it is one row."""
     count = min(len(array), -(-nbytes // most))
     if count <= 1:
-        yield array
+        yield array, nbytes
         return
     for number in range(count):
         start, stop = len(array) * number // count, len(array) * (number + 1) // count
         piece = array.slice(start, stop - start)
         size = size_of(piece)
-        yield from _cut(piece, size, most) if size > 2 * most else (piece,)
+        yield from _cut(piece, size, most) if size > 2 * most else ((piece, size),)
