@@ -231,10 +231,10 @@ def _num_rows(units: Sequence[FilteredUnit]) -> int:
 
 
 def _are_small(units: Sequence[FilteredUnit]) -> bool:
-    """Whether units of mapped files have few rows, so that finding out what their columns take is not worth it."""
-    return sum(len(c.rows) for c in units) < _SMALL_UNIT_ROWS * len(units) and all(
-        c.files.mapped for c in units
-    )
+    """Whether units have few rows, or small files, so that finding out what their columns take is not worth it."""
+    if all(c.files.mapped for c in units):
+        return sum(len(c.rows) for c in units) < _SMALL_UNIT_ROWS * len(units)
+    return all(c.files.stored_bytes < SMALL_COLUMN_BYTES for c in units)
 
 
 def _is_little(units: Sequence[FilteredUnit], fields: Sequence[Field]) -> bool:
