@@ -106,11 +106,10 @@ def limits(kind: pa.DataType) -> tuple[int, int]:
 
 def nearest(number: Any, kind: pa.DataType) -> float:
     """The float of a type that is next to a number, ties to even, whatever the number's size."""
-    if isinstance(number, float):
-        if number - number != 0:
-            return number
-        if number == 0:
-            return number
+    if isinstance(number, float) and number - number != 0:
+        return number
+    if isinstance(number, (float, Decimal)) and number == 0:
+        return math.copysign(0.0, number)
     digits, least = {16: (11, -24), 32: (24, -149), 64: (53, -1074)}[kind.bit_width]
     exact = Fraction(number)
     if exact == 0:
@@ -199,7 +198,7 @@ def placed(constant: Value, kind: pa.DataType | None) -> Value:
     if abs(Fraction(held)) > Fraction(largest[kind.bit_width]):
         return constant
     # Twice, as a number in text is read as a double.
-    found = nearest(nearest(Fraction(held), F64), kind)
+    found = nearest(nearest(Fraction(held) if held else held, F64), kind)
     return kind, found
 
 

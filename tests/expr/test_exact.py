@@ -212,3 +212,11 @@ def test_types_that_share_one_are_those_whose_values_it_holds() -> None:
     assert (pa.uint32(), pa.int64()) not in shared and (pa.int64(), pa.uint32()) in shared
     assert (pa.int64(), pa.uint64()) not in shared
     assert not any(pa.types.is_decimal(kind) for pair in shared for kind in pair)
+
+
+def test_a_minus_sign_keeps_all_digits_and_the_sign_of_zero() -> None:
+    digits = "12345678901234567890123456789012.345678"
+    table = pa.table({"d": pa.array([Decimal(f"-{digits}")], pa.decimal128(38, 6)), "x": [1.0]})
+    for text in (f"d = -{digits}", f"d IN (-{digits})", f"-d = {digits}", "x / -0.0 < 0", "x / - (0e0) < 0"):
+        assert evaluate(bind(parsed(text), table.schema), table).to_pylist() == [True], text
+    assert evaluate(bind(parsed("x / 0.0 < 0"), table.schema), table).to_pylist() == [False]

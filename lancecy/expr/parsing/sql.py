@@ -234,8 +234,12 @@ def _double_quoted(reader: _Reader, node: Any) -> Expr:
 
 def _negative(reader: _Reader, node: Any) -> Expr:
     inner = reader.read(node.this)
-    if isinstance(inner, Literal) and inner.type is None and isinstance(inner.value, (int, Decimal)):
-        return Literal(-inner.value)
+    if isinstance(inner, Literal) and inner.type is None:
+        if isinstance(inner.value, Decimal):
+            # A minus sign rounds to 28 digits, and leaves zero without a sign.
+            return Literal(inner.value.copy_negate())
+        if isinstance(inner.value, int):
+            return Literal(-inner.value)
     return Call("neg", (inner,))
 
 
