@@ -8,6 +8,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 from bitruns cimport BitRuns, bit_runs, check_bit_runs
+from bitwords cimport BitWords, bit_words, next_word
 from cursor cimport (
     FAULT_NEGATIVE,
     FAULT_NONE,
@@ -180,26 +181,13 @@ def copy_bits(
     return ones
 
 
-cdef Py_ssize_t _find_bits(
-    const uint8_t *bits, int64_t first, int64_t count, int64_t *out, Py_ssize_t room
-) except -2 nogil:
-    # bounds: the caller has shown that the bits are in memory; words are loaded whole while 64 bits are left,
-    # single bytes only where one of their bits is wanted; out has `room` entries. -1: there are more bits.
+cdef Py_ssize_t _find_bits(BitWords *words, int64_t *out, Py_ssize_t room) except -2 nogil:
+    # bounds: every word is tested to have room. -1: there are more bits.
     cdef Py_ssize_t found = 0
     cdef int64_t done = 0, part
-    cdef Py_ssize_t shift = first & 7
-    cdef uint64_t word
-    bits += first >> 3
-    while done < count:
-        if shift == 0 and count - done >= 64:
-            part = 64
-            word = load64(bits)
-            bits += 8
-        else:
-            part = min(8 - shift, count - done)
-            word = (<uint64_t> bits[0] >> shift) & ((<uint64_t> 1 << part) - 1)
-            bits += 1
-            shift = 0
+    cdef uint64_t word = 0
+    while words.left > 0:
+        part = next_word(words, &word)
         if word != 0:
             if room - found < <Py_ssize_t> ones64(word):
                 return -1
@@ -254,13 +242,15 @@ def find_bits(
     """
     cdef Fault fault = Fault(FAULT_NONE, 0)
     cdef Py_ssize_t found = 0
+    cdef BitWords words
     if first < 0 or count < 0:
         fault.code = FAULT_NEGATIVE
     elif not has(first, count, 8 * bits.shape[0]):
         fault.code = FAULT_TRUNCATED
     elif count > 0:
+        words = bit_words(&bits[0], first, count)
         with nogil:
-            found = _find_bits(&bits[0], first, count, &out[0] if out.shape[0] > 0 else NULL, out.shape[0])
+            found = _find_bits(&words, &out[0] if out.shape[0] > 0 else NULL, out.shape[0])
         if found < 0:
             fault.code = FAULT_OUT_SIZE
     if fault.code != FAULT_NONE:

@@ -22,6 +22,7 @@ the fault. ``LANCECY_KERNELS=reference`` in the environment selects the slow Num
 ``_offsets``       chunk_offsets, zipped_offsets
 ``_v20_offsets``   ended_offsets
 ``_v20_take``      pick_ended
+``_filter``        filter_fixed
 ``_fsst``          fsst_decode
 ``_fsst_writer``   fsst_encode, fsst_train
 ``_lz4``           lz4_blocks
@@ -81,6 +82,7 @@ __all__ = [
     "distinct_pages",
     "ended_offsets",
     "expand_runs",
+    "filter_fixed",
     "find_bits",
     "find_chunks",
     "find_lists",
@@ -139,6 +141,7 @@ _chosen = os.environ.get("LANCECY_KERNELS", "cython")
 if _chosen == "reference":
     from lancecy.kernels.reference.bits import (
         copy_bits,
+        filter_fixed,
         find_bits,
         pack_blocks,
         unpack_blocks,
@@ -199,6 +202,7 @@ elif _chosen == "cython":
         from lancecy.kernels._chunk_writer import write_chunks
         from lancecy.kernels._dictionary import check_codes
         from lancecy.kernels._distances import hamming_distances, vector_distances
+        from lancecy.kernels._filter import filter_fixed
         from lancecy.kernels._fsst import fsst_decode
         from lancecy.kernels._fsst_writer import fsst_encode, fsst_train
         from lancecy.kernels._fullzip import zip_fixed, zip_variable

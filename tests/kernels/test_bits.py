@@ -1,4 +1,4 @@
-"""copy_bits and find_bits, compiled and in NumPy."""
+"""copy_bits, find_bits and filter_fixed, compiled and in NumPy."""
 
 from __future__ import annotations
 
@@ -164,3 +164,66 @@ def test_find_bits_stays_inside_memory(skip: int) -> None:
         memory = memory_of(b"\xff" * nbytes)
         inputs = {"bits": memory, "first": skip, "count": 8 * nbytes - skip}
         assert_same("find_bits", inputs, {"out": (8 * nbytes, np.int64)})
+
+
+# -- filter_fixed -----------------------------------------------------------------------
+
+
+@folded("width", [1, 2, 3, 4, 8, 16])
+@folded("first", [0, 5, 64])
+@folded("part", [0.0, 0.02, 0.5, 0.98, 1.0])
+def test_filter_fixed_keeps_the_values_of_set_bits(
+    kernels: Kernels, width: int, first: int, part: float
+) -> None:
+    random = np.random.default_rng(width)
+    for count in (0, 1, 63, 64, 65, 200, 1000):
+        bits = random.random(first + count) < part
+        values = random.integers(0, 256, (count, width)).astype(np.uint8)
+        expected = values[bits[first:]].reshape(-1)
+        out = np.full(expected.size + 3, 77, np.uint8)
+        packed = np.packbits(bits, bitorder="little")
+        found = kernels.filter_fixed(values.reshape(-1), width, packed, first, count, out)
+        assert found == int(bits[first:].sum())
+        np.testing.assert_array_equal(out[: expected.size], expected)
+        assert out[expected.size :].tolist() == [77, 77, 77]
+
+
+@folded(("first", "count"), [(0, 9), (8, 1), (1, 8), (FAR, 1), (1, FAR)])
+def test_filter_fixed_refuses_bits_beyond_the_end(kernels: Kernels, first: int, count: int) -> None:
+    with pytest.raises(TruncatedError):
+        kernels.filter_fixed(memory_of(bytes(9)), 1, memory_of(b"a"), first, count, np.empty(9, np.uint8))
+
+
+@folded(("first", "count"), [(-1, 2), (2, -1), (-FAR, FAR)])
+def test_filter_fixed_refuses_negative_numbers(kernels: Kernels, first: int, count: int) -> None:
+    with pytest.raises(FormatError):
+        kernels.filter_fixed(memory_of(bytes(2)), 1, memory_of(b"abc"), first, count, np.empty(9, np.uint8))
+
+
+@folded(("width", "size"), [(0, 0), (-1, 8), (2, 15), (2, 17), (FAR, 8), (1, 9)])
+def test_filter_fixed_refuses_values_of_another_size(kernels: Kernels, width: int, size: int) -> None:
+    with pytest.raises(ValueError, match="values"):
+        kernels.filter_fixed(memory_of(bytes(size)), width, memory_of(b"a"), 0, 8, np.empty(99, np.uint8))
+
+
+@folded("room", [0, 1, 127])
+def test_filter_fixed_refuses_more_values_than_there_is_room_for(kernels: Kernels, room: int) -> None:
+    with pytest.raises(ValueError, match="size"):
+        kernels.filter_fixed(
+            memory_of(bytes(128)), 2, memory_of(b"\xff" * 8), 0, 64, np.empty(room, np.uint8)
+        )
+
+
+@folded("skip", [0, 5])
+@folded("width", [1, 2, 3, 4, 8])
+def test_filter_fixed_stays_inside_memory(skip: int, width: int) -> None:
+    for nbytes in (1, 7, 8, 9, 17):
+        count = 8 * nbytes - skip
+        inputs = {
+            "values": memory_of(bytes(range(256)) * 5)[: count * width].copy(),
+            "width": width,
+            "bits": memory_of(b"\xf7" * nbytes),
+            "first": skip,
+            "count": count,
+        }
+        assert_same("filter_fixed", inputs, {"out": (count * width, np.uint8)})

@@ -97,6 +97,16 @@ def test_find_bits(bits: NDArray[np.uint8], first: int, count: int, room: int) -
     assert_same("find_bits", {"bits": bits, "first": first, "count": count}, {"out": (room, np.int64)})
 
 
+@given(memories, st.integers(-1, 9), memories, st.integers(-2, 60), st.integers(-1, 60), st.integers(0, 300))
+def test_filter_fixed(
+    values: NDArray[np.uint8], width: int, bits: NDArray[np.uint8], first: int, count: int, room: int
+) -> None:
+    if width > 0 and count >= 0:
+        values = np.resize(values, count * width) if values.size else np.zeros(count * width, np.uint8)
+    inputs = {"values": values, "width": width, "bits": bits, "first": first, "count": count}
+    assert_same("filter_fixed", inputs, {"out": (room, np.uint8)})
+
+
 @given(bit_calls())
 def test_copy_bits(call: tuple[dict[str, Any], dict[str, Any]]) -> None:
     assert_same("copy_bits", *call)

@@ -11,7 +11,7 @@ type that lost children to a projection is plain storage already: ``assemble.pru
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -133,8 +133,50 @@ def filtered(column: ArrowArray, mask: pa.Array) -> ArrowArray:
     ----------
     column : pa.Array or pa.ChunkedArray
     mask : (n,) pa.BooleanArray
+
+    Examples
+    --------
+    >>> filtered(pa.array([5, None, 7]), pa.array([True, True, False])).to_pylist()
+    [5, None]
     """
-    return unsliced(column).filter(mask)
+    kind = column.type
+    if mask.null_count or len(mask) != len(column) or not _is_of_whole_bytes(kind):
+        return unsliced(column).filter(mask)
+    if not isinstance(column, pa.ChunkedArray):
+        return _kept(column, mask)
+    edges = [0, *accumulate(len(chunk) for chunk in column.chunks)]
+    pieces = [
+        _kept(chunk, mask.slice(first, len(chunk)))
+        for chunk, first in zip(column.chunks, edges, strict=False)
+    ]
+    return pa.chunked_array(pieces, kind)
+
+
+def _is_of_whole_bytes(kind: pa.DataType) -> bool:
+    types = pa.types
+    if not (types.is_primitive(kind) or types.is_decimal(kind) or types.is_fixed_size_binary(kind)):
+        return False
+    return bool(kind.bit_width > 0 and kind.bit_width % 8 == 0)
+
+
+def _kept(values: pa.Array, mask: pa.Array) -> pa.Array:
+    """:func:`filtered` for values of whole bytes: Arrow takes four times as long where 10 % or half of them are kept."""
+    count, first = mask.true_count, values.offset
+    if count == 0 or count == len(values):
+        return values.slice(0, count)
+    width = values.type.bit_width // 8
+    validity, memory = values.buffers()
+    which = np.frombuffer(mask.buffers()[1], np.uint8), mask.offset, len(mask)
+    buffer, out = allocate(count * width)
+    stored = np.frombuffer(memory, np.uint8)[first * width : (first + len(values)) * width]
+    kernels.filter_fixed(stored, width, *which, out)
+    if values.null_count == 0:
+        return pa.Array.from_buffers(values.type, count, [None, buffer], 0)
+    valid = np.unpackbits(np.frombuffer(validity, np.uint8), count=first + len(values), bitorder="little")
+    kept = np.empty(count, np.uint8)
+    kernels.filter_fixed(valid[first:], 1, *which, kept)
+    bits = pa.py_buffer(np.packbits(kept, bitorder="little"))
+    return pa.Array.from_buffers(values.type, count, [bits, buffer], count - int(kept.sum()))
 
 
 def joined(columns: Iterable[ArrowArray], data_type: pa.DataType) -> pa.ChunkedArray:

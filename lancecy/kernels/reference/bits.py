@@ -1,4 +1,4 @@
-"""Twins of ``_bits``, ``_bitstream``, ``_bitpack`` and ``_pack``: one byte per bit, joined to integers."""
+"""Twins of ``_bits``, ``_bitstream``, ``_bitpack``, ``_filter`` and ``_pack``: one byte per bit, joined to integers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 from lancecy.kernels._codes import Fault, fail
 from lancecy.kernels.reference.checks import check_chunk_runs, checked, same_length
 
-__all__ = ["copy_bits", "find_bits", "pack_blocks", "unpack_blocks", "unpack_inline", "unpack_stream"]
+__all__ = [
+    "copy_bits",
+    "filter_fixed",
+    "find_bits",
+    "pack_blocks",
+    "unpack_blocks",
+    "unpack_inline",
+    "unpack_stream",
+]
 
 
 Int64 = NDArray[np.int64]
@@ -203,6 +211,31 @@ def copy_bits(
     bits = np.concatenate([np.empty(0, np.uint8), *pieces])
     out[:] = np.packbits(bits, bitorder="little")
     return int(bits.sum())
+
+
+@checked
+def filter_fixed(
+    values: NDArray[np.uint8],
+    width: int,
+    bits: NDArray[np.uint8],
+    first: int,
+    count: int,
+    out: NDArray[np.uint8],
+) -> int:
+    """As :func:`lancecy.kernels.filter_fixed`."""
+    if width < 1:
+        raise ValueError("values have one byte or more")
+    if first < 0 or count < 0:
+        fail(Fault.NEGATIVE, 0)
+    if first + count > 8 * bits.size:
+        fail(Fault.TRUNCATED, 0)
+    if values.size != count * width:
+        raise ValueError("values need `width` bytes for each of `count` bits")
+    found = values.reshape(count, width)[_bits_of(bits, 0, first, count).view(np.bool_)].reshape(-1)
+    if found.size > out.size:
+        fail(Fault.OUT_SIZE, 0)
+    out[: found.size] = found
+    return found.size // width
 
 
 @checked

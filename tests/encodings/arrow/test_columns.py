@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -235,3 +236,57 @@ def test_other_columns_are_not_copied() -> None:
     assert unsliced(column) is column
     whole = pa.array([[[1], [2]]], VECTORS)
     assert unsliced(whole) is whole
+
+
+def _numbers(numbers: np.ndarray[Any, Any], kind: pa.DataType) -> pa.Array:
+    if kind == pa.float16():
+        return pa.array(numbers.astype(np.float16))
+    if pa.types.is_decimal(kind):
+        return pa.array([Decimal(int(n)) for n in numbers], kind)
+    if kind == pa.date64():
+        return pa.array(numbers, pa.int64()).cast(pa.int32()).cast(pa.date32()).cast(kind)
+    is_narrow = pa.types.is_string(kind) or kind.bit_width == 32
+    return pa.array(numbers, pa.int32() if is_narrow else pa.int64()).cast(kind, safe=False)
+
+
+FIXED = [
+    pa.int8(), pa.uint16(), pa.int32(), pa.int64(), pa.float16(), pa.float32(), pa.float64(), pa.bool_(), pa.date32(),
+    pa.date64(), pa.time32("s"), pa.time64("ns"), pa.timestamp("us", "UTC"), pa.duration("ms"), pa.decimal128(10, 2),
+    pa.decimal256(60, 5), pa.binary(3), pa.binary(0), pa.month_day_nano_interval(), pa.string(), pa.null(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FIXED, ids=str)
+def test_values_are_filtered_as_arrow_filters_them(kind: pa.DataType) -> None:
+    random = np.random.default_rng(3)
+    is_null = random.random(500) < 0.2
+    numbers = random.integers(0, 100, 500)
+    if pa.types.is_fixed_size_binary(kind):
+        made = pa.array([bytes([n]) * kind.byte_width for n in numbers], kind)
+    elif pa.types.is_null(kind):
+        made = pa.nulls(500)
+    elif kind == pa.month_day_nano_interval():
+        made = pa.array([(int(n), 2, 3) for n in numbers], kind)
+    elif pa.types.is_boolean(kind):
+        made = pa.array(numbers > 50)
+    else:
+        made = _numbers(numbers, kind)
+    nullable = pc.if_else(pa.array(is_null), pa.scalar(None, kind), made) if kind != pa.null() else made
+    for part in (0.0, 0.02, 0.5, 1.0):
+        keep = pa.array(random.random(520) < part)
+        for column in (made, nullable):
+            for piece, mask in ((column, keep[:500]), (column[7:431], keep[13:437]), (column[:0], keep[:0])):
+                found = filtered(piece, mask)
+                found.validate(full=True)
+                assert found.equals(piece.filter(mask)) and found.null_count == piece.filter(mask).null_count
+            chunked = pa.chunked_array([column[:100], column[100:100], column[130:450]], kind)
+            found = filtered(chunked, keep[3:423])
+            found.validate(full=True)
+            assert found.equals(chunked.filter(keep[3:423]))
+
+
+def test_a_mask_with_nulls_or_of_another_length_is_left_to_arrow() -> None:
+    column = pa.array([1, 2, 3])
+    assert filtered(column, pa.array([True, None, True])).to_pylist() == [1, 3]
+    with pytest.raises(pa.ArrowInvalid):
+        filtered(column, pa.array([True, False]))

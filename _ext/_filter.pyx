@@ -1,0 +1,138 @@
+"""Copies the values whose bit in a bitmap is set.
+
+Bits are looked at 64 at a time: a loop over those that are set has one branch for each word
+and not one for each value.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy
+
+from bitwords cimport BitWords, bit_words, next_word
+from cursor cimport FAULT_NEGATIVE, FAULT_NONE, FAULT_OUT_SIZE, FAULT_TRUNCATED, Fault, has, lowest64, ones64
+
+from lancecy.kernels._codes import fail
+
+__all__ = ["filter_fixed"]
+
+
+cdef Py_ssize_t _move(
+    const uint8_t *values, int64_t width, uint64_t word, uint8_t *out
+) except -2 nogil:
+    # Copy the values of a word that is not 0. The widths of most columns are known here, so that a copy is one move.
+    # bounds: there is a value for each bit up to the highest one set, and room for those of all set bits.
+    cdef uint8_t *start = out
+    if width == 8:
+        while word != 0:
+            memcpy(out, values + 8 * lowest64(word), 8)
+            out += 8
+            word &= word - 1
+    elif width == 4:
+        while word != 0:
+            memcpy(out, values + 4 * lowest64(word), 4)
+            out += 4
+            word &= word - 1
+    elif width == 2:
+        while word != 0:
+            memcpy(out, values + 2 * lowest64(word), 2)
+            out += 2
+            word &= word - 1
+    elif width == 1:
+        while word != 0:
+            out[0] = values[lowest64(word)]
+            out += 1
+            word &= word - 1
+    else:
+        while word != 0:
+            memcpy(out, values + width * lowest64(word), width)
+            out += width
+            word &= word - 1
+    return out - start
+
+
+cdef Py_ssize_t _filter(
+    const uint8_t *values, int64_t width, BitWords *words, uint8_t *out, Py_ssize_t room
+) except -2 nogil:
+    # The bytes written; -1 if there are more set bits than room for values.
+    # bounds: values has one for each bit; every word is tested to have room.
+    cdef Py_ssize_t done = 0
+    cdef int64_t part
+    cdef uint64_t word = 0
+    while words.left > 0:
+        part = next_word(words, &word)
+        if word != 0:
+            if room - done < <Py_ssize_t> (width * <int64_t> ones64(word)):
+                return -1
+            if word == 0xFFFFFFFFFFFFFFFFu:
+                memcpy(out + done, values, 64 * width)
+                done += 64 * width
+            else:
+                done += _move(values, width, word, out + done)
+        values += part * width
+    return done
+
+
+def filter_fixed(
+    const uint8_t[::1] values not None,
+    int64_t width,
+    const uint8_t[::1] bits not None,
+    int64_t first,
+    int64_t count,
+    uint8_t[::1] out not None,
+):
+    """Copy the values whose bit is set, and return their number.
+
+    Parameters
+    ----------
+    values : (count * width,) uint8, may be read-only
+    width : int, bytes
+        Of a value; at least 1.
+    bits : (nbytes,) uint8, may be read-only
+    first, count : int, bits
+        The bit of the first value, and the number of values.
+    out : (num_set * width,) uint8
+        May be larger; the rest is not written.
+
+    Returns
+    -------
+    int
+        Number of set bits.
+
+    Raises
+    ------
+    FormatError
+        ``first`` or ``count`` is negative; ``position`` is 0.
+    TruncatedError
+        The bits pass the end of ``bits``; ``position`` is 0.
+    ValueError
+        ``width`` is less than 1, ``values`` does not have its size, or ``out`` is too small.
+
+    Source: Arrow columnar format, bitmaps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lancecy.kernels import filter_fixed
+    >>> out = np.empty(2, np.uint8)
+    >>> filter_fixed(np.array([5, 6, 7], np.uint8), 1, np.array([0b1010], np.uint8), 1, 3, out), out.tolist()
+    (2, [5, 7])
+    """
+    cdef Fault fault = Fault(FAULT_NONE, 0)
+    cdef Py_ssize_t done = 0
+    cdef BitWords words
+    if width < 1:
+        raise ValueError("values have one byte or more")
+    if first < 0 or count < 0:
+        fault.code = FAULT_NEGATIVE
+    elif not has(first, count, 8 * bits.shape[0]):
+        fault.code = FAULT_TRUNCATED
+    elif values.shape[0] % width != 0 or values.shape[0] // width != count:
+        raise ValueError("values need `width` bytes for each of `count` bits")
+    elif count > 0:
+        words = bit_words(&bits[0], first, count)
+        with nogil:
+            done = _filter(&values[0], width, &words, &out[0] if out.shape[0] > 0 else NULL, out.shape[0])
+        if done < 0:
+            fault.code = FAULT_OUT_SIZE
+    if fault.code != FAULT_NONE:
+        fail(fault.code, fault.index)
+    return done // width
