@@ -252,7 +252,8 @@ def _numbers(numbers: np.ndarray[Any, Any], kind: pa.DataType) -> pa.Array:
 FIXED = [
     pa.int8(), pa.uint16(), pa.int32(), pa.int64(), pa.float16(), pa.float32(), pa.float64(), pa.bool_(), pa.date32(),
     pa.date64(), pa.time32("s"), pa.time64("ns"), pa.timestamp("us", "UTC"), pa.duration("ms"), pa.decimal128(10, 2),
-    pa.decimal256(60, 5), pa.binary(3), pa.binary(0), pa.month_day_nano_interval(), pa.string(), pa.null(),
+    pa.decimal256(60, 5), pa.binary(3), pa.binary(0), pa.month_day_nano_interval(), pa.string(), pa.null(), pa.dictionary(pa.int16(), pa.string()),
+    pa.struct([pa.field("a", pa.int32()), pa.field("b", pa.struct([pa.field("c", pa.string(), False)]))]), pa.struct([]),
 ]  # fmt: skip
 
 
@@ -269,6 +270,14 @@ def test_values_are_filtered_as_arrow_filters_them(kind: pa.DataType) -> None:
         made = pa.array([(int(n), 2, 3) for n in numbers], kind)
     elif pa.types.is_boolean(kind):
         made = pa.array(numbers > 50)
+    elif pa.types.is_struct(kind):
+        rows = [
+            {"a": None if n % 3 == 0 else int(n), "b": None if n % 5 == 0 else {"c": f"w{n}"}}
+            for n in numbers
+        ]
+        made = pa.array(rows if kind.num_fields else [{}] * 500, kind)
+    elif pa.types.is_dictionary(kind):
+        made = pa.array([f"w{n}" for n in numbers]).dictionary_encode().cast(kind)
     else:
         made = _numbers(numbers, kind)
     nullable = pc.if_else(pa.array(is_null), pa.scalar(None, kind), made) if kind != pa.null() else made
