@@ -1,18 +1,22 @@
-"""Copies the values whose bit in a bitmap is set.
+"""Copies the values whose bit in a bitmap is set, and finds the elements of such lists.
 
 Bits are looked at 64 at a time: a loop over those that are set has one branch for each word
 and not one for each value.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from bitwords cimport BitWords, bit_words, next_word
-from cursor cimport FAULT_NEGATIVE, FAULT_NONE, FAULT_OUT_SIZE, FAULT_TRUNCATED, Fault, has, lowest64, ones64
+from cursor cimport (
+    FAULT_LIST_OFFSETS, FAULT_NEGATIVE, FAULT_NONE, FAULT_OUT_SIZE, FAULT_TRUNCATED, Fault, has, lowest64,
+    ones64,
+)
+from offsets cimport Offset
 
 from lancecy.kernels._codes import fail
 
-__all__ = ["filter_fixed"]
+__all__ = ["filter_fixed", "filter_lists"]
 
 
 cdef Py_ssize_t _move(
@@ -136,3 +140,133 @@ def filter_fixed(
     if fault.code != FAULT_NONE:
         fail(fault.code, fault.index)
     return done // width
+
+
+cdef int64_t _mark(uint8_t *marks, int64_t first, int64_t stop) except -2 nogil:
+    # Set the bits from `first` to before `stop`. bounds: the caller has tested that they are in marks.
+    cdef int64_t at = first >> 3, last = stop >> 3
+    if first >= stop:
+        return 0
+    if at == last:
+        marks[at] |= <uint8_t> ((0xFF << (first & 7)) & ~(0xFF << (stop & 7)))
+        return 0
+    marks[at] |= <uint8_t> (0xFF << (first & 7))
+    if last - at > 1:
+        memset(marks + at + 1, 0xFF, last - at - 1)
+    if stop & 7:
+        marks[last] |= <uint8_t> ~(0xFF << (stop & 7))
+    return 0
+
+
+cdef int64_t _num_set(BitWords words) except -2 nogil:
+    cdef int64_t total = 0
+    cdef uint64_t word = 0
+    while words.left > 0:
+        next_word(&words, &word)
+        total += <int64_t> ones64(word)
+    return total
+
+
+cdef Py_ssize_t _filter_lists(
+    const Offset *offsets, BitWords *words, Offset *out, uint8_t *marks, int64_t size, Fault *fault
+) except -2 nogil:
+    # The number of kept lists. Neighbours are marked together.
+    # bounds: offsets has one more than there are bits, out one more than bits that are set; ranges are tested to
+    # ascend within `size`.
+    cdef Py_ssize_t found = 0
+    cdef int64_t row = 0, first = 0, stop = 0, begin, end, index, part
+    cdef uint64_t word = 0, base = <uint64_t> offsets[0]
+    out[0] = 0
+    while words.left > 0:
+        part = next_word(words, &word)
+        while word != 0:
+            index = row + lowest64(word)
+            word &= word - 1
+            # Unsigned, so that nothing overflows: what wraps around is tested like any other range.
+            begin = <int64_t> (<uint64_t> offsets[index] - base)
+            end = <int64_t> (<uint64_t> offsets[index + 1] - base)
+            if begin < stop or end < begin or end > size:
+                fault.code, fault.index = FAULT_LIST_OFFSETS, index
+                return 0
+            if begin != stop:
+                _mark(marks, first, stop)
+                first = begin
+            stop = end
+            found += 1
+            out[found] = <Offset> (out[found - 1] + (end - begin))
+        row += part
+    _mark(marks, first, stop)
+    return found
+
+
+def filter_lists(
+    const Offset[::1] offsets not None,
+    const uint8_t[::1] bits not None,
+    int64_t first,
+    Offset[::1] out_offsets not None,
+    uint8_t[::1] out_bits not None,
+):
+    """Find the elements of the lists whose bit is set, and return the number of these lists.
+
+    Parameters
+    ----------
+    offsets : (num_lists + 1,) int32 or int64, may be read-only
+        Start of each list, and the end of the last one; the first may be any.
+    bits : (nbytes,) uint8, may be read-only
+    first : int, bits
+        The bit of the first list.
+    out_offsets : (num_set + 1,) as ``offsets``
+        From 0 on. May be larger; the rest is not written.
+    out_bits : (ceil(num_elements / 8),) uint8
+        One bit for each element between the first and the last offset, all 0 before; those of the lists are set.
+
+    Returns
+    -------
+    int
+        Number of set bits.
+
+    Raises
+    ------
+    FormatError
+        ``first`` is negative (``position`` is 0), or the offsets of a list that is kept do not ascend, or its elements
+        have no bits (``position`` is the list).
+    TruncatedError
+        The bits pass the end of ``bits``; ``position`` is 0.
+    ValueError
+        There is no offset or no room for one, or ``out_offsets`` is too small.
+
+    Source: Arrow columnar format, lists and bitmaps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lancecy.kernels import filter_lists
+    >>> offsets, out, bits = np.array([4, 6, 6, 9], np.int32), np.empty(3, np.int32), np.zeros(1, np.uint8)
+    >>> filter_lists(offsets, np.array([0b110], np.uint8), 0, out, bits), out.tolist(), bin(bits[0])
+    (2, [0, 0, 3], '0b11100')
+    """
+    cdef Fault fault = Fault(FAULT_NONE, 0)
+    cdef Py_ssize_t found = 0
+    cdef int64_t count = offsets.shape[0] - 1
+    cdef BitWords words
+    if count < 0 or out_offsets.shape[0] < 1:
+        raise ValueError("offsets and out_offsets have one entry or more")
+    if first < 0:
+        fault.code = FAULT_NEGATIVE
+    elif not has(first, count, 8 * bits.shape[0]):
+        fault.code = FAULT_TRUNCATED
+    elif count == 0:
+        out_offsets[0] = 0
+    else:
+        words = bit_words(&bits[0], first, count)
+        with nogil:
+            if _num_set(words) >= out_offsets.shape[0]:
+                fault.code = FAULT_OUT_SIZE
+            else:
+                found = _filter_lists(
+                    &offsets[0], &words, &out_offsets[0], &out_bits[0] if out_bits.shape[0] > 0 else NULL,
+                    8 * out_bits.shape[0], &fault,
+                )
+    if fault.code != FAULT_NONE:
+        fail(fault.code, fault.index)
+    return found

@@ -22,7 +22,7 @@ the fault. ``LANCECY_KERNELS=reference`` in the environment selects the slow Num
 ``_offsets``       chunk_offsets, zipped_offsets
 ``_v20_offsets``   ended_offsets
 ``_v20_take``      pick_ended
-``_filter``        filter_fixed
+``_filter``        filter_fixed, filter_lists
 ``_fsst``          fsst_decode
 ``_fsst_writer``   fsst_encode, fsst_train
 ``_lz4``           lz4_blocks
@@ -83,6 +83,7 @@ __all__ = [
     "ended_offsets",
     "expand_runs",
     "filter_fixed",
+    "filter_lists",
     "find_bits",
     "find_chunks",
     "find_lists",
@@ -142,6 +143,7 @@ if _chosen == "reference":
     from lancecy.kernels.reference.bits import (
         copy_bits,
         filter_fixed,
+        filter_lists,
         find_bits,
         pack_blocks,
         unpack_blocks,
@@ -202,7 +204,7 @@ elif _chosen == "cython":
         from lancecy.kernels._chunk_writer import write_chunks
         from lancecy.kernels._dictionary import check_codes
         from lancecy.kernels._distances import hamming_distances, vector_distances
-        from lancecy.kernels._filter import filter_fixed
+        from lancecy.kernels._filter import filter_fixed, filter_lists
         from lancecy.kernels._fsst import fsst_decode
         from lancecy.kernels._fsst_writer import fsst_encode, fsst_train
         from lancecy.kernels._fullzip import zip_fixed, zip_variable

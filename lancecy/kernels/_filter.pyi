@@ -1,7 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["filter_fixed"]
+__all__ = ["filter_fixed", "filter_lists"]
 
 def filter_fixed(
     values: NDArray[np.uint8],
@@ -10,4 +10,11 @@ def filter_fixed(
     first: int,
     count: int,
     out: NDArray[np.uint8],
+) -> int: ...
+def filter_lists(
+    offsets: NDArray[np.int32] | NDArray[np.int64],
+    bits: NDArray[np.uint8],
+    first: int,
+    out_offsets: NDArray[np.int32] | NDArray[np.int64],
+    out_bits: NDArray[np.uint8],
 ) -> int: ...

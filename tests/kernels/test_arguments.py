@@ -90,6 +90,13 @@ def valid_call(name: str) -> dict[str, Any]:
             "count": 20,
             "out": np.empty(20, np.uint8),
         },
+        "filter_lists": {
+            "offsets": np.arange(9, dtype=np.int32),
+            "bits": memory_of(b"abc"),
+            "first": 1,
+            "out_offsets": np.empty(9, np.int32),
+            "out_bits": np.zeros(1, np.uint8),
+        },
         "find_bits": {"bits": memory_of(b"abc"), "first": 1, "count": 20, "out": np.empty(20, np.int64)},
         "varwidth_offsets": {**runs, "file_size": 9, "nullable": True, "out_validity": bits, **rows},
         "list_offsets": {**runs, "width": 8, "child_lengths": i64(3), **rows},

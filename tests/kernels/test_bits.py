@@ -1,4 +1,4 @@
-"""copy_bits, find_bits and filter_fixed, compiled and in NumPy."""
+"""copy_bits, find_bits, filter_fixed and filter_lists, compiled and in NumPy."""
 
 from __future__ import annotations
 
@@ -227,3 +227,66 @@ def test_filter_fixed_stays_inside_memory(skip: int, width: int) -> None:
             "count": count,
         }
         assert_same("filter_fixed", inputs, {"out": (count * width, np.uint8)})
+
+
+# -- filter_lists -----------------------------------------------------------------------
+
+
+@folded("dtype", ["<i4", "<i8"])
+@folded("first", [0, 5, 64])
+@folded("part", [0.0, 0.02, 0.5, 0.98, 1.0])
+def test_filter_lists_keeps_the_elements_of_set_bits(
+    kernels: Kernels, dtype: str, first: int, part: float
+) -> None:
+    random = np.random.default_rng(first)
+    for count in (0, 1, 63, 64, 65, 200, 1000):
+        bits = random.random(first + count) < part
+        lengths = random.integers(0, 40, count) * (random.random(count) < 0.7)
+        offsets = (9 + np.concatenate(([0], np.cumsum(lengths)))).astype(dtype)
+        kept = bits[first:]
+        out = np.full(int(kept.sum()) + 3, 77, dtype)
+        marks = np.zeros((int(lengths.sum()) + 7) // 8, np.uint8)
+        found = kernels.filter_lists(offsets, np.packbits(bits, bitorder="little"), first, out, marks)
+        assert found == int(kept.sum())
+        assert out.tolist() == [0, *np.cumsum(lengths[kept]).tolist(), 77, 77]
+        expected = np.repeat(kept, lengths)
+        np.testing.assert_array_equal(marks, np.packbits(expected, bitorder="little"))
+
+
+@folded("dtype", ["<i4", "<i8"])
+def test_filter_lists_refuses_offsets_that_descend_or_leave_their_elements(
+    kernels: Kernels, dtype: str
+) -> None:
+    for offsets, row in (([0, 5, 3, 9], 1), ([0, 2, 4, 17], 2), ([0, -1, 4, 5], 0), ([5, 4, 6, 7], 0)):
+        found = np.array(offsets, dtype)
+        with pytest.raises(FormatError) as caught:
+            kernels.filter_lists(found, memory_of(b"\x07"), 0, np.empty(4, dtype), np.zeros(2, np.uint8))
+        assert caught.value.position == row
+    # A list that is not kept may be anything.
+    wild, out = np.array([0, 5, -9, 5, 9], dtype), np.empty(3, dtype)
+    assert kernels.filter_lists(wild, memory_of(b"\x09"), 0, out, np.zeros(2, np.uint8)) == 2
+    assert out.tolist() == [0, 5, 9]
+
+
+@folded(("size", "first"), [(0, 0), (1, -1), (9, 1), (2, FAR)])
+def test_filter_lists_refuses_numbers_that_do_not_fit(kernels: Kernels, size: int, first: int) -> None:
+    offsets, out = np.zeros(size, np.int64), np.empty(9, np.int64)
+    with pytest.raises((FormatError, TruncatedError, ValueError)):
+        kernels.filter_lists(offsets, memory_of(b"a"), first, out, np.zeros(1, np.uint8))
+
+
+@folded("room", [0, 1, 8])
+def test_filter_lists_refuses_more_lists_than_there_is_room_for(kernels: Kernels, room: int) -> None:
+    offsets, marks = np.zeros(9, np.int64), np.zeros(1, np.uint8)
+    with pytest.raises(ValueError, match="entry|size"):
+        kernels.filter_lists(offsets, memory_of(b"\xff"), 0, np.empty(room, np.int64), marks)
+
+
+@folded("skip", [0, 5])
+def test_filter_lists_stays_inside_memory(skip: int) -> None:
+    for nbytes in (1, 7, 8, 9, 17):
+        count = 8 * nbytes - skip
+        offsets = np.arange(0, 3 * count + 1, 3, dtype=np.int32)
+        inputs = {"offsets": offsets, "bits": memory_of(b"\xf7" * nbytes), "first": skip}
+        outs = {"out_offsets": (count + 1, np.int32), "out_bits": ((3 * count + 7) // 8, np.uint8)}
+        assert_same("filter_lists", inputs, outs)

@@ -107,6 +107,24 @@ def test_filter_fixed(
     assert_same("filter_fixed", inputs, {"out": (room, np.uint8)})
 
 
+@given(
+    st.lists(st.integers(-3, 40) | hostile, max_size=40),
+    st.booleans(),
+    st.sampled_from(["<i4", "<i8"]),
+    memories,
+    st.integers(-1, 60),
+    st.integers(0, 50),
+    st.integers(0, 9),
+)
+def test_filter_lists(
+    offsets: list[int], ascend: bool, dtype: str, bits: NDArray[np.uint8], first: int, room: int, size: int
+) -> None:
+    limits = np.iinfo(dtype)
+    within = np.clip(sorted(offsets) if ascend else offsets, limits.min, limits.max).astype(dtype)
+    inputs = {"offsets": within, "bits": bits, "first": first}
+    assert_same("filter_lists", inputs, {"out_offsets": (room, dtype), "out_bits": (size, np.uint8)})
+
+
 @given(bit_calls())
 def test_copy_bits(call: tuple[dict[str, Any], dict[str, Any]]) -> None:
     assert_same("copy_bits", *call)

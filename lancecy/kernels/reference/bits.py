@@ -13,6 +13,7 @@ from lancecy.kernels.reference.checks import check_chunk_runs, checked, same_len
 __all__ = [
     "copy_bits",
     "filter_fixed",
+    "filter_lists",
     "find_bits",
     "pack_blocks",
     "unpack_blocks",
@@ -236,6 +237,40 @@ def filter_fixed(
         fail(Fault.OUT_SIZE, 0)
     out[: found.size] = found
     return found.size // width
+
+
+@checked
+def filter_lists(
+    offsets: NDArray[np.int32] | NDArray[np.int64],
+    bits: NDArray[np.uint8],
+    first: int,
+    out_offsets: NDArray[np.int32] | NDArray[np.int64],
+    out_bits: NDArray[np.uint8],
+) -> int:
+    """As :func:`lancecy.kernels.filter_lists`."""
+    count = offsets.size - 1
+    if count < 0 or not out_offsets.size:
+        raise ValueError("offsets and out_offsets have one entry or more")
+    if first < 0:
+        fail(Fault.NEGATIVE, 0)
+    if first + count > 8 * bits.size:
+        fail(Fault.TRUNCATED, 0)
+    kept = np.flatnonzero(_bits_of(bits, 0, first, count))
+    if kept.size >= out_offsets.size:
+        fail(Fault.OUT_SIZE, 0)
+    with np.errstate(over="ignore"):
+        ends = offsets.astype(np.int64) - np.int64(offsets[0])
+    starts, stops = ends[:-1][kept], ends[1:][kept]
+    wrong = (starts < np.concatenate(([0], stops[:-1]))) | (stops < starts) | (stops > 8 * out_bits.size)
+    if wrong.any():
+        fail(Fault.LIST_OFFSETS, int(kept[wrong.argmax()]))
+    marks = np.unpackbits(out_bits, bitorder="little")
+    for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+        marks[start:stop] = 1
+    out_bits[:] = np.packbits(marks, bitorder="little")
+    out_offsets[0] = 0
+    out_offsets[1 : kept.size + 1] = np.cumsum(stops - starts)
+    return int(kept.size)
 
 
 @checked

@@ -249,11 +249,25 @@ def _numbers(numbers: np.ndarray[Any, Any], kind: pa.DataType) -> pa.Array:
     return pa.array(numbers, pa.int32() if is_narrow else pa.int64()).cast(kind, safe=False)
 
 
+def _lists(count: int, kind: pa.DataType) -> list[Any]:
+    """As many elements, some of them null where they may be."""
+    if pa.types.is_map(kind):
+        return [(f"k{n}", n) for n in range(count)]
+    inner = kind.value_type
+    if pa.types.is_fixed_size_list(inner):
+        return [[n, 2.0] for n in range(count)]
+    if pa.types.is_list(inner):
+        return [[n % 2 == 0] * n for n in range(count)]
+    return [None if n == 3 else f"w{n}" if pa.types.is_string(inner) else n for n in range(count)]
+
+
 FIXED = [
     pa.int8(), pa.uint16(), pa.int32(), pa.int64(), pa.float16(), pa.float32(), pa.float64(), pa.bool_(), pa.date32(),
     pa.date64(), pa.time32("s"), pa.time64("ns"), pa.timestamp("us", "UTC"), pa.duration("ms"), pa.decimal128(10, 2),
     pa.decimal256(60, 5), pa.binary(3), pa.binary(0), pa.month_day_nano_interval(), pa.string(), pa.null(), pa.dictionary(pa.int16(), pa.string()),
     pa.struct([pa.field("a", pa.int32()), pa.field("b", pa.struct([pa.field("c", pa.string(), False)]))]), pa.struct([]),
+    pa.list_(pa.int64()), pa.large_list(pa.string()), pa.list_(pa.field("x", pa.list_(pa.bool_()), False)),
+    pa.map_(pa.string(), pa.int8()), pa.list_(pa.list_(pa.float32(), 2)),
 ]  # fmt: skip
 
 
@@ -276,6 +290,8 @@ def test_values_are_filtered_as_arrow_filters_them(kind: pa.DataType) -> None:
             for n in numbers
         ]
         made = pa.array(rows if kind.num_fields else [{}] * 500, kind)
+    elif pa.types.is_nested(kind):
+        made = pa.array([_lists(int(n) % 7, kind) for n in numbers], kind)
     elif pa.types.is_dictionary(kind):
         made = pa.array([f"w{n}" for n in numbers]).dictionary_encode().cast(kind)
     else:
