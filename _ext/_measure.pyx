@@ -140,7 +140,7 @@ def measure_numbers(
     >>> measure_numbers(np.array([7, 7, 3], np.uint8), 1, None, 0, 1)
     (-1, 3, 2, 385)
     """
-    cdef int64_t num_values, block = 0, count, same = -1, examined = 0, runs = 0, packed = 0, changes = 0
+    cdef int64_t num_values, num_blocks, block = 0, count, same = -1, examined = 0, runs = 0, packed = 0, changes = 0
     cdef uint64_t joined = 0
     if width < 1 or step < 1 or values.shape[0] % width:
         raise ValueError("values are not of that width, or a step is not positive")
@@ -148,9 +148,11 @@ def measure_numbers(
     cdef Slots slots = _slots(definition, visible_max, num_values)
     if num_values == 0:
         return -1, 0, 0, 0
+    num_blocks = (num_values - 1) // BLOCK + 1
+    step = min(step, num_blocks)  # block + step does not overflow
     with nogil:
         same = _same_number(&values[0], width, &slots)
-        while (width == 1 or width == 2 or width == 4 or width == 8) and block * BLOCK < num_values:
+        while (width == 1 or width == 2 or width == 4 or width == 8) and block < num_blocks:
             count = min(num_values - block * BLOCK, <int64_t> BLOCK)
             measure_block(&values[block * BLOCK * width], count, width, &joined, &changes)
             examined += count

@@ -96,12 +96,12 @@ cdef extern from *:
     static int64_t lancecy_encode(
         const LancecySymbols *table, const uint8_t *text, int64_t size, int64_t there, uint8_t *out)
     {
-        const uint8_t *at = text, *end = text + size, *last = text + (there - 8);
+        const uint8_t *at = text, *end = text + size, *last = there >= 8 ? text + (there - 8) : NULL;
         uint8_t *start = out, behind = 0;
         uint16_t step = LANCECY_NO_SYMBOL;
         while (at < end) {
             uint64_t word;
-            if (there >= 8 && at <= last) memcpy(&word, at, 8);
+            if (last && at <= last) memcpy(&word, at, 8);
             else word = lancecy_word_of(at, end - at);
             step = lancecy_step(table, word, end - at);
             behind = out[1];

@@ -224,12 +224,15 @@ class Call(Expr):
 
 
 def _value_key(value: Constant) -> object:
-    # 1, 1.0 and True are equal in Python but not in a query, nor are the two zeros; NaN does not equal itself.
+    # 1, 1.0 and True are equal in Python but not in a query, nor are the two zeros, nor 1.0 and 1.00, whose types as
+    # decimals differ; NaN does not equal itself.
     if isinstance(value, tuple):
         # Long lists of keys: numbers of one class differ where their values do.
         return ("int", value) if set(map(type, value)) == {int} else tuple([_value_key(v) for v in value])
     if isinstance(value, float):
         return ("float", repr(value))
+    if isinstance(value, Decimal):
+        return ("Decimal", str(value))
     return (value.__class__.__name__, value)
 
 

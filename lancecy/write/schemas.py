@@ -79,8 +79,17 @@ def schema_of(schema: pa.Schema, first_id: int = 0) -> Schema:
     ids = count(first_id)
     metadata = {key.decode(): value for key, value in (schema.metadata or {}).items()}
     made = Schema(tuple(_field(field, -1, ids, field.name) for field in schema), metadata)
-    _MADE.append((schema, first_id, made))
+    # Extension types may be equal to Arrow whatever their parameters.
+    if not any(map(_has_extension, schema.types)):
+        _MADE.append((schema, first_id, made))
     return made
+
+
+def _has_extension(kind: pa.DataType) -> bool:
+    if isinstance(kind, pa.BaseExtensionType):
+        return True
+    parts = [kind.value_type] if pa.types.is_dictionary(kind) else []
+    return any(map(_has_extension, [*parts, *(kind.field(i).type for i in range(kind.num_fields))]))
 
 
 _MADE: deque[tuple[pa.Schema, int, Schema]] = deque(maxlen=8)

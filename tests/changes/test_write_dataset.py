@@ -811,3 +811,31 @@ def test_an_append_takes_time_in_proportion_to_the_columns(tmp_path: Path) -> No
     # three each, as other processes take what a core has in its caches.
     many, few = (min(seconds(count - less) for less in range(3)) for count in (3200, 400))
     assert many < 20 * few
+
+
+class Amount(pa.ExtensionType):
+    """Equal to Arrow whatever its currency, as types are that define no ``__eq__``."""
+
+    def __init__(self, currency: str) -> None:
+        self.currency = currency
+        super().__init__(pa.int64(), "tests.amount")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return self.currency.encode()
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage: pa.DataType, serialized: bytes) -> Amount:
+        return cls(serialized.decode())
+
+
+def test_parameters_of_extension_types_are_those_of_each_table(tmp_path: Path) -> None:
+    pa.register_extension_type(Amount(""))
+    try:
+        for currency in ("EUR", "USD"):
+            amounts = pa.ExtensionArray.from_storage(Amount(currency), pa.array([1]))
+            nested = pa.StructArray.from_arrays([amounts], ["a"])
+            ds = lancecy.write_dataset(pa.table({"a": amounts, "s": nested}), tmp_path / currency)
+            assert ds.schema.field("a").type.currency == currency
+            assert ds.schema.field("s").type.field("a").type.currency == currency
+    finally:
+        pa.unregister_extension_type("tests.amount")

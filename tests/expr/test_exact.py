@@ -220,3 +220,12 @@ def test_a_minus_sign_keeps_all_digits_and_the_sign_of_zero() -> None:
     for text in (f"d = -{digits}", f"d IN (-{digits})", f"-d = {digits}", "x / -0.0 < 0", "x / - (0e0) < 0"):
         assert evaluate(bind(parsed(text), table.schema), table).to_pylist() == [True], text
     assert evaluate(bind(parsed("x / 0.0 < 0"), table.schema), table).to_pylist() == [False]
+
+
+def test_what_was_bound_before_is_not_taken_for_another_constant() -> None:
+    table = pa.table({"x": [1.0], "d": pa.array([Decimal("1.5")], pa.decimal128(4, 1))})
+    for _ in range(2):
+        for text, expected in (("x / 0.0", np.inf), ("x / -0.0", -np.inf)):
+            assert evaluate(bind(parsed(text), table.schema), table).to_pylist() == [expected]
+        for text, scale in (("d * 1.0", 2), ("d * 1.00", 3)):
+            assert evaluate(bind(parsed(text), table.schema), table).type.scale == scale

@@ -34,6 +34,12 @@ def test_bits_and_runs_are_those_of_the_blocks_looked_at(kernels: Kernels) -> No
     assert kernels.measure_numbers(memory_of(values), 4, None, 0, 2)[1:] == (1034, 6, 8 + 128 * 23)
 
 
+@pytest.mark.parametrize("step", [3, 4, 1 << 53, 1 << 58, (1 << 63) - 1])
+def test_a_step_beyond_the_values_ends_with_the_first_block(kernels: Kernels, step: int) -> None:
+    values = memory_of(np.arange(3000, dtype=np.uint16))
+    assert kernels.measure_numbers(values, 2, None, 0, step)[1] == 1024
+
+
 def test_wide_values_are_only_compared(kernels: Kernels) -> None:
     assert kernels.measure_numbers(memory_of(b"abcabc"), 3, None, 0, 1) == (0, 0, 0, 0)
 
