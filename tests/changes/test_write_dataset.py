@@ -813,7 +813,7 @@ def test_an_append_takes_time_in_proportion_to_the_columns(tmp_path: Path) -> No
     assert many < 20 * few
 
 
-class Amount(pa.ExtensionType):
+class Amount(pa.ExtensionType):  # type: ignore[misc]
     """Equal to Arrow whatever its currency, as types are that define no ``__eq__``."""
 
     def __init__(self, currency: str) -> None:
