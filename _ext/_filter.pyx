@@ -22,7 +22,8 @@ __all__ = ["filter_fixed", "filter_lists"]
 cdef Py_ssize_t _move(
     const uint8_t *values, int64_t width, uint64_t word, uint8_t *out
 ) except -2 nogil:
-    # Copy the values of a word that is not 0. The widths of most columns are known here, so that a copy is one move.
+    # Copy the values of a word that is not 0. The widths of most columns are known here, so that a copy is
+    # one move.
     # bounds: there is a value for each bit up to the highest one set, and room for those of all set bits.
     cdef uint8_t *start = out
     if width == 8:
@@ -171,8 +172,8 @@ cdef Py_ssize_t _filter_lists(
     const Offset *offsets, BitWords *words, Offset *out, uint8_t *marks, int64_t size, Fault *fault
 ) except -2 nogil:
     # The number of kept lists. Neighbours are marked together.
-    # bounds: offsets has one more than there are bits, out one more than bits that are set; ranges are tested to
-    # ascend within `size`.
+    # bounds: offsets has one more than there are bits, out one more than bits that are set; ranges are tested
+    # to ascend within `size`.
     cdef Py_ssize_t found = 0
     cdef int64_t row = 0, first = 0, stop = 0, begin, end, index, part
     cdef uint64_t word = 0, base = <uint64_t> offsets[0]
@@ -218,7 +219,8 @@ def filter_lists(
     out_offsets : (num_set + 1,) as ``offsets``
         From 0 on. May be larger; the rest is not written.
     out_bits : (ceil(num_elements / 8),) uint8
-        One bit for each element between the first and the last offset, all 0 before; those of the lists are set.
+        One bit for each element between the first and the last offset, all 0 before; those of the lists are
+        set.
 
     Returns
     -------
@@ -228,8 +230,8 @@ def filter_lists(
     Raises
     ------
     FormatError
-        ``first`` is negative (``position`` is 0), or the offsets of a list that is kept do not ascend, or its elements
-        have no bits (``position`` is the list).
+        ``first`` is negative (``position`` is 0), or the offsets of a list that is kept do not ascend, or its
+        elements have no bits (``position`` is the list).
     TruncatedError
         The bits pass the end of ``bits``; ``position`` is 0.
     ValueError

@@ -140,7 +140,8 @@ def measure_numbers(
     >>> measure_numbers(np.array([7, 7, 3], np.uint8), 1, None, 0, 1)
     (-1, 3, 2, 385)
     """
-    cdef int64_t num_values, num_blocks, block = 0, count, same = -1, examined = 0, runs = 0, packed = 0, changes = 0
+    cdef int64_t num_values, num_blocks, block = 0, count
+    cdef int64_t same = -1, examined = 0, runs = 0, packed = 0, changes = 0
     cdef uint64_t joined = 0
     if width < 1 or step < 1 or values.shape[0] % width:
         raise ValueError("values are not of that width, or a step is not positive")

@@ -19,7 +19,8 @@ cdef inline BitWords bit_words(const uint8_t *bits, int64_t first, int64_t count
 
 cdef inline int64_t next_word(BitWords *words, uint64_t *word) except -2 nogil:
     # Take up to 64 bits, and return how many; 0 at the end. Bits that were not taken are 0 in the word.
-    # bounds: words are loaded whole while 64 bits are left, single bytes only where one of their bits is wanted.
+    # bounds: words are loaded whole while 64 bits are left, single bytes only where one of their bits is
+    # wanted.
     cdef int64_t part
     if words.shift == 0 and words.left >= 64:
         part = 64
