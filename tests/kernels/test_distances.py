@@ -123,3 +123,9 @@ def test_both_write_the_same_bytes() -> None:
     memory = random.integers(0, 256, 6 * 13, dtype=np.uint8)
     inputs = {"vectors": memory, "queries": memory[13:39].copy(), "dimension": 13}
     assert_same("hamming_distances", inputs, {"out": (12, np.float32)})
+
+
+@folded("metric", METRICS)
+def test_without_vectors_any_dimension_ends_at_once(kernels: Kernels, metric: int) -> None:
+    none, out = np.empty(0, np.float32), np.empty(0, np.float32)
+    kernels.vector_distances(metric, none, none, 1 << 40, none.copy(), out)

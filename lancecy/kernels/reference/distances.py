@@ -59,6 +59,8 @@ def vector_distances(
     rows: NDArray[Any] = vectors.reshape(-1, dimension)
     if out_norms.size != len(wanted):
         raise ValueError("out_norms does not have one entry per query")
+    if not len(wanted):
+        return
     with np.errstate(all="ignore"):
         out_norms[:] = np.sqrt(_sums(wanted * wanted))
         for number, norm in enumerate(out_norms):
