@@ -10,12 +10,9 @@ from libc.string cimport memcpy
 from bitruns cimport BitRuns, bit_runs, check_bit_runs
 from bitwords cimport BitWords, bit_words, next_word
 from cursor cimport (
-    FAULT_NEGATIVE,
     FAULT_NONE,
     FAULT_OUT_SIZE,
-    FAULT_TRUNCATED,
     Fault,
-    has,
     load64,
     lowest64,
     ones64,
@@ -242,17 +239,11 @@ def find_bits(
     """
     cdef Fault fault = Fault(FAULT_NONE, 0)
     cdef Py_ssize_t found = 0
-    cdef BitWords words
-    if first < 0 or count < 0:
-        fault.code = FAULT_NEGATIVE
-    elif not has(first, count, 8 * bits.shape[0]):
-        fault.code = FAULT_TRUNCATED
-    elif count > 0:
-        words = bit_words(&bits[0], first, count)
-        with nogil:
-            found = _find_bits(&words, &out[0] if out.shape[0] > 0 else NULL, out.shape[0])
-        if found < 0:
-            fault.code = FAULT_OUT_SIZE
+    cdef BitWords words = bit_words(bits, first, count, &fault)
+    with nogil:
+        found = _find_bits(&words, &out[0] if out.shape[0] > 0 else NULL, out.shape[0])
+    if found < 0:
+        fault.code = FAULT_OUT_SIZE
     if fault.code != FAULT_NONE:
         fail(fault.code, fault.index)
     return found

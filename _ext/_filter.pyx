@@ -8,10 +8,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from bitwords cimport BitWords, bit_words, next_word
-from cursor cimport (
-    FAULT_LIST_OFFSETS, FAULT_NEGATIVE, FAULT_NONE, FAULT_OUT_SIZE, FAULT_TRUNCATED, Fault, has, lowest64,
-    ones64,
-)
+from cursor cimport FAULT_LIST_OFFSETS, FAULT_NONE, FAULT_OUT_SIZE, Fault, lowest64, ones64
 from offsets cimport Offset
 
 from lancecy.kernels._codes import fail
@@ -123,17 +120,12 @@ def filter_fixed(
     """
     cdef Fault fault = Fault(FAULT_NONE, 0)
     cdef Py_ssize_t done = 0
-    cdef BitWords words
     if width < 1:
         raise ValueError("values have one byte or more")
-    if first < 0 or count < 0:
-        fault.code = FAULT_NEGATIVE
-    elif not has(first, count, 8 * bits.shape[0]):
-        fault.code = FAULT_TRUNCATED
-    elif values.shape[0] % width != 0 or values.shape[0] // width != count:
+    cdef BitWords words = bit_words(bits, first, count, &fault)
+    if fault.code == FAULT_NONE and (values.shape[0] % width != 0 or values.shape[0] // width != count):
         raise ValueError("values need `width` bytes for each of `count` bits")
-    elif count > 0:
-        words = bit_words(&bits[0], first, count)
+    if words.left > 0:
         with nogil:
             done = _filter(&values[0], width, &words, &out[0] if out.shape[0] > 0 else NULL, out.shape[0])
         if done < 0:
@@ -249,18 +241,10 @@ def filter_lists(
     """
     cdef Fault fault = Fault(FAULT_NONE, 0)
     cdef Py_ssize_t found = 0
-    cdef int64_t count = offsets.shape[0] - 1
-    cdef BitWords words
-    if count < 0 or out_offsets.shape[0] < 1:
+    if offsets.shape[0] < 1 or out_offsets.shape[0] < 1:
         raise ValueError("offsets and out_offsets have one entry or more")
-    if first < 0:
-        fault.code = FAULT_NEGATIVE
-    elif not has(first, count, 8 * bits.shape[0]):
-        fault.code = FAULT_TRUNCATED
-    elif count == 0:
-        out_offsets[0] = 0
-    else:
-        words = bit_words(&bits[0], first, count)
+    cdef BitWords words = bit_words(bits, first, offsets.shape[0] - 1, &fault)
+    if fault.code == FAULT_NONE:
         with nogil:
             if _num_set(words) >= out_offsets.shape[0]:
                 fault.code = FAULT_OUT_SIZE

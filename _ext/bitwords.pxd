@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
-from cursor cimport load64
+from cursor cimport FAULT_NEGATIVE, FAULT_TRUNCATED, Fault, has, load64
 
 
 cdef struct BitWords:
@@ -12,9 +12,16 @@ cdef struct BitWords:
     int64_t left
 
 
-cdef inline BitWords bit_words(const uint8_t *bits, int64_t first, int64_t count) except *:
-    # bounds: the caller has shown that `count` bits from `first` on are in memory.
-    return BitWords(bits + (first >> 3), first & 7, count)
+cdef inline BitWords bit_words(const uint8_t[::1] bits, int64_t first, int64_t count, Fault *fault) except *:
+    # `count` bits from `first` on; none, and a fault, if they are not all in memory.
+    # bounds: the bits are tested to be in memory.
+    if first < 0 or count < 0:
+        fault.code = FAULT_NEGATIVE
+    elif not has(first, count, 8 * bits.shape[0]):
+        fault.code = FAULT_TRUNCATED
+    elif count > 0:
+        return BitWords(&bits[0] + (first >> 3), first & 7, count)
+    return BitWords(NULL, 0, 0)
 
 
 cdef inline int64_t next_word(BitWords *words, uint64_t *word) except -2 nogil:
