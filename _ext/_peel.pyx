@@ -22,14 +22,11 @@ from cursor cimport (
     push_bits,
 )
 from levels cimport largest_level, level_of
+from offsets cimport Offset
 
 from lancecy.kernels._codes import fail
 
 __all__ = ["peel_lists"]
-
-ctypedef fused Offset:
-    int32_t
-    int64_t
 
 cdef struct Layer:
     # Definition levels that matter to one layer of lists; 65536 is no level.
