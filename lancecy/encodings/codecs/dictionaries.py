@@ -79,16 +79,21 @@ def look_up(
     LimitError
         The values take more than ``Limits.page_bytes``.
     """
-    numbers = as_numbers(codes)
-    mask, null_count = None, 0
-    if definition is not None:
-        mask, null_count = slot_validity(definition, 0, all_visible_max(layers), numbers.size)
+    (numbers, _, mask), null_count = _wanted(CodedPage(codes, items, definition), layers)
     if field.in_codes or field.logical_type.startswith("dict:"):
         block: Block = _coded(codes, numbers, items, mask)
     else:
         block = taken(numbers, items, mask, limits)
     known = definition is not None and layers[0] is Layer.NULLABLE_ITEM
     return block, (mask, null_count) if known else None
+
+
+def _wanted(page: CodedPage, layers: tuple[Layer, ...]) -> tuple[_Items, int]:
+    """The items of the slots of a page, and how many slots have none."""
+    numbers, mask, null_count = as_numbers(page.codes), None, 0
+    if page.definition is not None:
+        mask, null_count = slot_validity(page.definition, 0, all_visible_max(layers), numbers.size)
+    return _Items(numbers, page.items, mask), null_count
 
 
 def look_up_pages(pages: Sequence[CodedPage], layers: tuple[Layer, ...], limits: Limits) -> Block:
@@ -106,12 +111,7 @@ def look_up_pages(pages: Sequence[CodedPage], layers: tuple[Layer, ...], limits:
     FormatError, LimitError
         As :func:`look_up`, with the slot in its page; or the dictionaries hold neither strings nor values of one width.
     """
-    parts = []
-    for page in pages:
-        numbers, mask = as_numbers(page.codes), None
-        if page.definition is not None:
-            mask, _ = slot_validity(page.definition, 0, all_visible_max(layers), numbers.size)
-        parts.append(_Items(numbers, page.items, mask))
+    parts = [_wanted(page, layers)[0] for page in pages]
     first = parts[0].items
     if isinstance(first, VariableWidth) and all(
         isinstance(part.items, VariableWidth) and part.items.offset_width == first.offset_width
