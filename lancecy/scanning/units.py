@@ -153,14 +153,12 @@ def first_rows(units: Sequence[FilteredUnit], most: int) -> Iterator[FilteredUni
 
 def _cut(unit: FilteredUnit, most: int) -> FilteredUnit:
     """The first rows of a unit that passed, fewer than all of them."""
-    picked, mask = unit.picked.slice(0, most), unit.mask
-    if mask is None:
-        reused = {f: c.slice(0, most) for f, c in unit.reused.items()}
-    else:
+    picked, mask, stop = unit.picked.slice(0, most), unit.mask, most
+    if mask is not None:
         stop = int(_positions(mask)[most])
         mask = mask.slice(0, stop)
-        reused = {f: filtered(c.slice(0, stop), mask) for f, c in unit.reused.items()}
-    return FilteredUnit(unit.files, picked, picked, None, reused)
+    reused = {f: c.slice(0, stop) for f, c in unit.reused.items()}
+    return without_others(FilteredUnit(unit.files, picked, picked, mask, reused))
 
 
 def without_others(unit: FilteredUnit) -> FilteredUnit:
