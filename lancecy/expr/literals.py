@@ -176,9 +176,9 @@ def _fit_float(literal: Literal, target: pa.DataType) -> Literal | Gap:
     if number < -Fraction(largest):
         return Gap(Literal(-math.inf, target), Literal(-largest, target))
     # -0.0 keeps its sign, which only division and casts show.
-    held = literal.value
-    is_signed = isinstance(held, float) or (isinstance(held, Decimal) and not held)
-    value = float(held) if isinstance(held, (float, Decimal)) and is_signed else float(number)
+    value = float(number)
+    if not number and isinstance(literal.value, (float, Decimal)):
+        value = math.copysign(0.0, literal.value)
     near = make(value)
     exact = Fraction(float(near)) if np.isfinite(near) else None
     if literal.type is None or exact == number:
