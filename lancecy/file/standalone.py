@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from lancecy.errors import UnsupportedError
 from lancecy.file.tail import parse_footer, read_parts, read_tail
@@ -82,19 +83,26 @@ def _open(source: SourceFile, limits: Limits, cache: ByteCache | None) -> Read[S
     (descriptor,) = yield from read_parts(source, container.held, [container.descriptor])
     written = decode_file_schema(descriptor, limits)
     is_flat = container.version > (2, 0)
-    nodes = [node for top in written.fields for node in _with_column(top, is_flat)]
-    if len(nodes) != container.num_columns:
+    num_nodes, columns, fields = _fields_of(written.fields, is_flat)
+    if num_nodes != container.num_columns:
         raise UnsupportedError(
-            f"the file has {container.num_columns} columns for {len(nodes)} fields, which only its table explains: "
+            f"the file has {container.num_columns} columns for {num_nodes} fields, which only its table explains: "
             "read it with lancecy.dataset",
             feature="files of the first releases",
         )
-    numbers = {node.id: number for number, node in enumerate(nodes)}
-    listed = frozenset(node.id for top in written.fields for node in top.walk())
-    columns = FieldColumns(numbers, listed, written.fields)
-    schema = Schema(tuple(map(_as_read, written.fields)), written.metadata)
     start = int(container.positions.min(initial=source.size))
-    return StandaloneFile(V2Reader(source, container, columns, limits, cache), schema, start, columns)
+    reader = V2Reader(source, container, columns, limits, cache)
+    return StandaloneFile(reader, Schema(fields, written.metadata), start, columns)
+
+
+# Files of an index have the same fields in every table.
+@lru_cache(maxsize=64)
+def _fields_of(written: tuple[Field, ...], is_flat: bool) -> tuple[int, FieldColumns, tuple[Field, ...]]:
+    """The number of columns that these fields have, the fields and their columns, and the fields as they are read."""
+    nodes = [node for top in written for node in _with_column(top, is_flat)]
+    numbers = {node.id: number for number, node in enumerate(nodes)}
+    listed = frozenset(node.id for top in written for node in top.walk())
+    return len(nodes), FieldColumns(numbers, listed, written), tuple(map(_as_read, written))
 
 
 def _with_column(field: Field, is_flat: bool) -> Iterator[Field]:

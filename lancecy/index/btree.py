@@ -13,6 +13,7 @@ Source: sheet of indices, section B3.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -47,31 +48,33 @@ _FEW_PAGES = 16
 _FEW_KEYS = 64
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class BTree:
     """An opened BTREE segment.
 
     Attributes
     ----------
-    data : IndexFile
+    lookup, data : IndexFile
     starts, stops : (num_pages,) int64
         Rows of each page in ``data``.
-    stats : ColumnStats
-        Of each page.
-    lows : (num_pages,) array
-        Least value of each page; null if unknown.
+    lows, highs : (num_pages,) array
+        Least and largest value of each page; null if unknown.
     edges : PageEdges or None
         Whole numbers only: finds the pages of values.
+    nulls : list of (num_pages,) array
+        The counts of nulls, if they are read already.
     looked_up : list of int
         How many keys were looked up so far; only to choose the cheaper way.
     """
 
+    lookup: IndexFile
     data: IndexFile
     starts: Int64
     stops: Int64
-    stats: ColumnStats
     lows: pa.Array
+    highs: pa.Array
     edges: PageEdges | None
+    nulls: list[pa.Array]
     looked_up: list[int]
 
     @classmethod
@@ -93,16 +96,30 @@ class BTree:
         data = segment.file(DATA_FILE)
         segment.check_type(data.type_of("values"), DATA_FILE)
         segment.check_type(lookup.type_of("min"), LOOKUP_FILE)
-        lows, highs, nulls, pages = lookup.read(["min", "max", "null_count", "page_idx"])
+        # Look-ups of keys need no counts of nulls; but where a file is not mapped, reading them later is a request.
+        later = lookup.source.store.traits.is_mapped
+        names = ["min", "max", "page_idx", *(() if later else ("null_count",))]
+        lows, highs, pages, *nulls = lookup.read(names)
         starts, stops = _page_rows(lookup, data, pages)
-        null_counts = nulls.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-        stats = column_stats(lows, highs, null_counts, stops - starts)
-        return cls(data, starts, stops, stats, lows, PageEdges.of(lows, highs), [0])
+        return cls(lookup, data, starts, stops, lows, highs, PageEdges.of(lows, highs), nulls, [0])
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory, roughly."""
         return 1000 + 100 * self.starts.size + int(self.lows.nbytes)
+
+    @cached_property
+    def stats(self) -> ColumnStats:
+        """Of each page; look-ups of keys among whole numbers do without.
+
+        Raises
+        ------
+        FormatError, LimitError
+            The counts of nulls are damaged.
+        """
+        (nulls,) = self.nulls or self.lookup.read(["null_count"])
+        null_counts = nulls.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        return column_stats(self.lows, self.highs, null_counts, self.stops - self.starts)
 
     def find(self, condition: Condition, segment: Segment) -> FoundRows | None:
         """The rows for which a condition is true; None if reading the column costs less.
@@ -164,7 +181,8 @@ def _page_rows(lookup: IndexFile, data: IndexFile, pages: pa.Array) -> tuple[Int
     starts = pages.to_numpy().astype(np.int64) * size
     stops = np.minimum(starts + size, data.num_rows)
     expected = np.arange(0, data.num_rows, size)
-    if not np.array_equal(np.sort(starts), expected):
+    # Nearly always they are in order already.
+    if not (np.array_equal(starts, expected) or np.array_equal(np.sort(starts), expected)):
         raise FormatError(
             f"the {starts.size} pages of {size} rows are not those of the {data.num_rows} rows in {DATA_FILE}"
         ).within(lookup.source.path)

@@ -89,14 +89,15 @@ class Catalog:
             The filter.
         """
         with self._lock:
-            if bound.expr not in self._questions:
+            known = self._questions.get(bound.expr)
+            if known is None:
                 if self._segments is None:
                     self._segments = self._read_segments()
                 self._warn_of_unknown(bound.expr)
-                self._questions[bound.expr] = tuple(_questions(bound, self._types))
+                known = self._questions[bound.expr] = tuple(_questions(bound, self._types))
                 if len(self._questions) > _QUERIES:
                     self._questions.popitem(last=False)
-            return self._questions[bound.expr]
+            return known
 
     def has_rows(self, path: tuple[str, ...]) -> bool:
         """Whether an index names the rows of the values of a column.

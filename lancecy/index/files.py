@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +37,7 @@ _AT_ONCE = 2 << 20
 """Pages within so many bytes are fetched whole, in one request."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class IndexFile:
     """An opened index file.
 
@@ -51,7 +52,6 @@ class IndexFile:
     session: Session
     limits: Limits
     _file: StandaloneFile = field(repr=False)
-    _buffers: GlobalBuffers = field(repr=False)
     _held: Block | None = field(repr=False)
 
     @property
@@ -125,6 +125,11 @@ class IndexFile:
         part = (int(buffers.positions[number]), int(buffers.lengths[number]))
         self.limits.check("metadata_bytes", part[1], f"buffer {number} of {self.source.path}")
         return run(named(self._part(part), self.source.path), self._fetch())
+
+    @cached_property
+    def _buffers(self) -> GlobalBuffers:
+        """The further buffers, whose table lies in the bytes that opening the file has read."""
+        return run(named(read_global_buffers(self.source, self.limits), self.source.path), self._fetch())
 
     def _read(self, fields: Sequence[Field], rows: RowSelection) -> Read[dict[int, ColumnBlock]]:
         """Columns as blocks; pages that lie together are fetched in one request, as each request takes long."""
@@ -216,21 +221,13 @@ def _kept(source: SourceFile, session: Session, limits: Limits) -> IndexFile:
 
 def _opened(source: SourceFile, session: Session, limits: Limits) -> IndexFile:
     fetch = session.fetcher()
-    file, buffers = run(named(_parts(source, session, limits), source.path), fetch)
-    return IndexFile(source, session, limits, file, buffers, fetch.held(source))
-
-
-def _parts(
-    source: SourceFile, session: Session, limits: Limits
-) -> Read[tuple[StandaloneFile, GlobalBuffers]]:
-    file = yield from open_standalone(source, limits, session.cache)
-    buffers = yield from read_global_buffers(source, limits)
-    return file, buffers
+    file = run(open_standalone(source, limits, session.cache), fetch)
+    return IndexFile(source, session, limits, file, fetch.held(source))
 
 
 def _nbytes(file: IndexFile) -> int:
     held = 0 if file._held is None else file._held.arena.nbytes
-    return file._file.reader.nbytes + file._buffers.positions.nbytes * 2 + held + 1000
+    return file._file.reader.nbytes + held + 1000
 
 
 def _text(value: object) -> str:

@@ -184,10 +184,10 @@ def _contiguous(unit: FilteredUnit) -> tuple[FilteredUnit, NDArray[np.bool_] | N
     picked = unit.picked
     if picked.starts is not None and picked.starts.size == 1:
         return unit, None
-    offsets = picked.to_indices()
-    first, last = int(offsets.min()), int(offsets.max()) + 1
-    if not unit.files.mapped or last - first > 2 * offsets.size:
+    first, last = picked.ends
+    if not unit.files.mapped or last - first > 2 * len(picked):
         return FilteredUnit(unit.files, picked, picked), None
+    offsets = picked.to_indices()
     rows = RowSelection.range(unit.files.num_rows, first, last)
     wanted = np.zeros(last - first, np.bool_)
     wanted[offsets - first] = True

@@ -7,7 +7,6 @@ parts are ``spec`` nodes. Layers are ordered inner to outer, as in the file.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
@@ -54,28 +53,32 @@ class Layer(enum.IntEnum):
         return (0, 0, 0, 1, 1, 1, 2)[self]
 
 
-def max_definition(layers: Sequence[Layer]) -> int:
+# Pages have the same few layers, and every read of a page asks for their limits.
+@lru_cache(maxsize=256)
+def max_definition(layers: tuple[Layer, ...]) -> int:
     """Highest definition level that these layers use.
 
     Examples
     --------
-    >>> max_definition([Layer.NULLABLE_ITEM, Layer.NULL_AND_EMPTY_LIST])
+    >>> max_definition((Layer.NULLABLE_ITEM, Layer.NULL_AND_EMPTY_LIST))
     3
     """
     return sum(layer.levels for layer in layers)
 
 
-def max_repetition(layers: Sequence[Layer]) -> int:
+@lru_cache(maxsize=256)
+def max_repetition(layers: tuple[Layer, ...]) -> int:
     """Highest repetition level: the number of lists."""
     return sum(layer.is_list for layer in layers)
 
 
-def max_visible(layers: Sequence[Layer]) -> int:
+@lru_cache(maxsize=256)
+def max_visible(layers: tuple[Layer, ...]) -> int:
     """Highest definition level of an entry that has a value slot.
 
     Examples
     --------
-    >>> max_visible([Layer.NULLABLE_ITEM, Layer.NULL_AND_EMPTY_LIST])
+    >>> max_visible((Layer.NULLABLE_ITEM, Layer.NULL_AND_EMPTY_LIST))
     1
     """
     levels = 0
@@ -245,17 +248,9 @@ ANY_LEVEL = 0xFFFF
 """Above every definition level: without lists around the leaf, every entry has a slot."""
 
 
+@lru_cache(maxsize=256)
 def level_limits(layers: tuple[Layer, ...]) -> tuple[int, int, int]:
     """:func:`max_repetition`, :func:`max_definition` and :func:`all_visible_max`."""
-    return _FLAT_LIMITS if layers == _FLAT else _level_limits(layers)
-
-
-_FLAT = (Layer.ALL_VALID_ITEM,)
-_FLAT_LIMITS = (0, 0, 0xFFFF)
-
-
-@lru_cache(maxsize=256)
-def _level_limits(layers: tuple[Layer, ...]) -> tuple[int, int, int]:
     return max_repetition(layers), max_definition(layers), all_visible_max(layers)
 
 

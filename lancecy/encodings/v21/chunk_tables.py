@@ -138,7 +138,8 @@ def chunk_table(
         raise FormatError(
             f"{rest} of {spec.num_items} items are left for the last of {starts.size - 1} chunks"
         )
-    if spec.num_items != page.num_rows and max_repetition(spec.layers) == 0:
+    is_flat = max_repetition(spec.layers) == 0
+    if spec.num_items != page.num_rows and is_flat:
         raise FormatError(f"{spec.num_items} items in a page of {page.num_rows} rows")
     starts[-1] = spec.num_items
     parts = np.empty((3, starts.size - 1), np.int64)
@@ -146,7 +147,7 @@ def chunk_table(
     np.subtract(offsets[1:], offsets[:-1], out=parts[1])
     np.subtract(starts[1:], starts[:-1], out=parts[2])
     program = program_of(spec)
-    if max_repetition(spec.layers) == 0:
+    if is_flat:
         return ChunkTable(offsets, starts, parts, program=program)
     entries = None
     if index is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -330,6 +331,11 @@ def _texts(
 
 def program_of(spec: MiniBlock) -> Program | None:
     """The program of a page; None if a kernel has no code for one of its parts."""
+    # Each page has its own symbols, but columns of many files have the same few layouts otherwise.
+    return _program_of(spec) if isinstance(spec.values, SymbolCoded) else _kept_program(spec)
+
+
+def _program_of(spec: MiniBlock) -> Program | None:
     rep, definition = _codec(spec.rep), _codec(spec.definition)
     values, symbols = spec.values, None
     if isinstance(values, SymbolCoded):
@@ -354,6 +360,9 @@ def program_of(spec: MiniBlock) -> Program | None:
     is_coded = definition[0] != 0
     form = (spec.layers, is_coded, codec[0], codec[1], symbols is None, spec.dictionary is None, fixed_lists)
     return Program(numbers, mine[0] != 0, codec[0], codec[1], symbols, levels, form, fixed_lists)
+
+
+_kept_program = lru_cache(maxsize=256)(_program_of)
 
 
 def _flattened(spec: Spec) -> Spec:

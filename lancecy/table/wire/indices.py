@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from lancecy.errors import FormatError, LanceError
 from lancecy.limits import DEFAULT_LIMITS, Limits
@@ -44,6 +45,10 @@ def decode_index_section(data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[
     Source: table sheet, section 10.1.
     """
     limits.check("metadata_bytes", len(data), "size of the index section")
+    return _kept_entries(data, limits) if len(data) <= _MOST_KEPT else _entries(data, limits)
+
+
+def _entries(data: bytes, limits: Limits) -> tuple[IndexEntry, ...]:
     try:
         return tuple(
             decode_index(data[start:stop], limits)
@@ -52,6 +57,12 @@ def decode_index_section(data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[
         )
     except LanceError as error:
         raise error.within("index section")
+
+
+# A new version of a table mostly has the indices of the one before it.
+_kept_entries = lru_cache(maxsize=32)(_entries)
+_MOST_KEPT = 1 << 16
+"""Most bytes of a section whose entries are kept."""
 
 
 def decode_index(raw: bytes, limits: Limits = DEFAULT_LIMITS) -> IndexEntry:
@@ -125,7 +136,12 @@ def describe_index(entry: IndexEntry) -> IndexDescription:
     ----------
     entry : IndexEntry
     """
-    message = table_pb2.IndexMetadata.FromString(entry.raw)
+    return _described(entry.raw)
+
+
+@lru_cache(maxsize=64)
+def _described(raw: bytes) -> IndexDescription:
+    message = table_pb2.IndexMetadata.FromString(raw)
     told = message.index_details
     return IndexDescription(
         message.index_version,
