@@ -1,7 +1,7 @@
 """Compares lancecy and pylance over all Arrow types: scans, takes and filters of one column beside a key.
 
 usage: python bench/compare_types.py [--rows 200000] [--versions 2.0,2.1] [--types list,struct] [--works take] [--repeat 5]
-                                     [--each] [--markdown] [--json FILE]
+                                     [--each] [--discard] [--markdown] [--json FILE]
 
 Each table has a key (0, 1, ...), random numbers and one column of the type, in four files that pylance wrote. Both engines
 read the same files through a dataset that stays open, as in a program that asks more than once; the first turn, which
@@ -22,6 +22,7 @@ import argparse
 import gc
 import json
 import math
+import shutil
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -142,7 +143,10 @@ def cells(chosen: argparse.Namespace, version: str) -> Iterator[tuple[str, str, 
                 raise SystemExit(f"{version} {label} {name}: the answers differ")
             del mine, theirs
             yield name, label, measured(work, engines, chosen.repeat)
+        del engines
         gc.collect()
+        if chosen.discard:
+            shutil.rmtree(path)
 
 
 def ratio(cell: Cell) -> float:
@@ -185,6 +189,7 @@ def main() -> None:
         "--data", type=Path, default=Path(__file__).parent / ".data" / "types", help="folder for the tables"
     )
     parser.add_argument("--each", action="store_true", help="print every cell: milliseconds and ratio")
+    parser.add_argument("--discard", action="store_true", help="remove each table once it is measured")
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--json", type=Path, help="add all medians to this file")
     chosen = parser.parse_args()

@@ -30,6 +30,7 @@ from lancecy.scanning.parts import Part, fetcher, open_parts, open_several, phys
 from lancecy.schema import Field
 from lancecy.session import Session
 from lancecy.stats import ColumnStats, StatsTable
+from lancecy.store.base import Memory
 from lancecy.store.reads import Read, SourceFile, gather, run
 from lancecy.table.manifest import Fragment
 from lancecy.table.rows.deletion import DeletionVector
@@ -440,7 +441,8 @@ def _columns_together(
 def _of_files(fields: Sequence[Field], reads: Sequence[list[FieldRead]]) -> Read[list[ArrowArray]]:
     """Columns of several files; ``reads`` has those of each file."""
     if len(fields) < _MANY_FIELDS or any(f.known.batch_key is None for mine in reads for f in mine):
-        blocks = yield from gather([read_in_turn(several) for several in zip(*reads, strict=True)])
+        maps: dict[int, Memory] = {}
+        blocks = yield from gather([read_in_turn(several, maps) for several in zip(*reads, strict=True)])
         return [to_arrow(block, f) for block, f in zip(blocks, fields, strict=True)]
     # Small pages of many columns: those of one encoding are decoded together, whatever their field.
     blocks = yield from read_fields([f for mine in reads for f in mine])

@@ -176,13 +176,16 @@ class FieldRead:
         return named(read, "leaf " + repr(".".join(node.name for node in leaf.chain)))
 
 
-def read_in_turn(fields: Sequence[FieldRead]) -> Read[Block]:
+def read_in_turn(fields: Sequence[FieldRead], maps: dict[int, Memory]) -> Read[Block]:
     """Decode rows of one field of several files, one file after the other.
 
     Parameters
     ----------
     fields : sequence of FieldRead
         At least one.
+    maps : dict of int to (nbytes,) uint8
+        The present maps of files whose bytes are kept, by the id of their ``SourceFile``; files that are missing are
+        added. Reads of other fields of the same files share it, so that each file is looked at once.
 
     Raises
     ------
@@ -192,7 +195,7 @@ def read_in_turn(fields: Sequence[FieldRead]) -> Read[Block]:
     first = fields[0]
     if len(fields) == 1:
         return (yield from first.alone())
-    joined = yield from _joined(fields)
+    joined = yield from _joined(fields, maps)
     if joined is not None:
         try:
             return (yield from _read_joined(fields, joined))
@@ -226,7 +229,7 @@ class _Joined:
     maps: dict[int, Memory] = attribute(default_factory=dict)
 
 
-def _joined(fields: Sequence[FieldRead]) -> Read[_Joined | None]:
+def _joined(fields: Sequence[FieldRead], maps: dict[int, Memory]) -> Read[_Joined | None]:
     """The field in all these files as in one; None if each file is read by itself.
 
     Bytes are kept where most of them are wanted, otherwise from the second read of the same files on.
@@ -239,7 +242,7 @@ def _joined(fields: Sequence[FieldRead]) -> Read[_Joined | None]:
     known = cache.find(_key(fields))
     if known is not None:
         _, found, is_final = known
-        if is_final and found is not None and found.memory is not None and _has_changed(fields, found):
+        if is_final and found is not None and found.memory is not None and _has_changed(fields, found, maps):
             found, is_final = None, False
     if not is_final:
         is_final = known is not None or _are_most(fields)
@@ -288,10 +291,16 @@ def _with_bytes(fields: Sequence[FieldRead], found: _Joined | None, cache: ByteC
     return None if fields[0].known.leaves else found
 
 
-def _has_changed(fields: Sequence[FieldRead], found: _Joined) -> bool:
+def _has_changed(fields: Sequence[FieldRead], found: _Joined, maps: dict[int, Memory]) -> bool:
     """Whether a file has another map than the one its bytes were copied from: one that has changed is mapped anew."""
-    sources = ((fields[number].source, memory) for number, memory in found.maps.items())
-    return any(source.store.get(source.path) is not memory for source, memory in sources)
+    for number, memory in found.maps.items():
+        source = fields[number].source
+        present = maps.get(id(source))
+        if present is None:
+            present = maps[id(source)] = source.store.get(source.path)
+        if present is not memory:
+            return True
+    return False
 
 
 def _is_little(fields: Sequence[FieldRead], nbytes: float) -> bool:
