@@ -6,6 +6,7 @@ import functools
 import io
 import json
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -245,6 +246,8 @@ def shown(root: Path, *options: str, environment: Mapping[str, str] | None = Non
         stderr=subprocess.STDOUT,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})},
+        # Shells start work in the background with this signal ignored, which a child would inherit.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     try:
         said = ""
