@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 
 import pyarrow as pa
@@ -249,14 +249,19 @@ class Field:
     unenforced_primary_key: bool = False
     unenforced_primary_key_position: int = 0
     in_codes: bool = False
+    _hash: int = field(init=False, repr=False, compare=False, default=0)
+
+    def __post_init__(self) -> None:
+        # Fields are keys of many small caches; id and name distinguish them well enough.
+        found = hash((self.id, self.name, self.logical_type, len(self.children)))
+        object.__setattr__(self, "_hash", found)
 
     def __hash__(self) -> int:
         return self._hash
 
-    @cached_property
-    def _hash(self) -> int:
-        # Fields are keys of many small caches; id and name distinguish them well enough.
-        return hash((self.id, self.name, self.logical_type, len(self.children)))
+    def __reduce__(self) -> tuple[object, ...]:
+        # Hashes of texts differ between processes.
+        return Field, tuple(getattr(self, part.name) for part in fields(self) if part.init)
 
     def walk(self) -> Iterator[Field]:
         """This field and everything below it, depth first."""
@@ -309,15 +314,19 @@ class Field:
         size = _size_after_colon(self.logical_type[len(_STRUCT_LIST) :], "list size")
         return DEFAULT_LIMITS.check("value_bytes", size, "size of a fixed-size list")
 
-    @cached_property
+    @property
     def is_blob(self) -> bool:
         """Whether this is a blob: a large value that a scan returns as position and size."""
-        return BLOB_KEY in self.metadata or self._extension == BLOB_EXTENSION
+        return bool(self.metadata or self.extension_name) and self._is_marked_blob
 
     @cached_property
+    def _is_marked_blob(self) -> bool:
+        return BLOB_KEY in self.metadata or self._extension == BLOB_EXTENSION
+
+    @property
     def is_said_packed(self) -> bool:
         """Whether the metadata asks for packed storage, row by row; it has meaning for structs only."""
-        return any(key in self.metadata for key in PACKED_KEYS)
+        return bool(self.metadata) and any(key in self.metadata for key in PACKED_KEYS)
 
     @property
     def is_packed(self) -> bool:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import subprocess
+import sys
 from contextlib import suppress
 from typing import Any
 
@@ -12,7 +16,7 @@ from hypothesis import strategies as st
 from lancecy.errors import FormatError, LanceError, LimitError
 from lancecy.limits import Limits
 from lancecy.proto import file_pb2, table_pb2
-from lancecy.schema import DictionaryRef, Schema
+from lancecy.schema import DictionaryRef, Field, Schema
 from lancecy.schema_wire import decode_fields, decode_schema, encode_fields, parse_message, records
 from tests.helpers.builders import make_field, make_schema
 from tests.helpers.folded import folded
@@ -209,3 +213,23 @@ def test_any_bytes_give_a_message_or_an_error(data: bytes) -> None:
         except FormatError:
             # The one thing protobuf reads that the walk does not: groups, which this format never had.
             assert any(byte & 7 in (3, 4) for byte in data)
+
+
+def test_a_field_from_another_process_is_found_among_equal_ones() -> None:
+    made = Field("a", 3, logical_type="struct", children=(Field("b", 4, 3, "int64"),), metadata={"k": b"v"})
+    assert {made: 1}[made] == 1  # whatever is worked out on first use
+    code = (
+        "import pickle, sys\n"
+        "from lancecy.schema import Field\n"
+        "made = Field('a', 3, logical_type='struct', children=(Field('b', 4, 3, 'int64'),), metadata={'k': b'v'})\n"
+        "found = pickle.load(sys.stdin.buffer)\n"
+        "assert found == made\n"
+        "assert {made: 1}[found] == {made.children[0]: 1}[found.children[0]] == 1\n"
+    )
+    for seed in ("1", "2"):
+        subprocess.run(
+            [sys.executable, "-c", code],
+            input=pickle.dumps(made),
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": seed},
+            check=True,
+        )
