@@ -403,14 +403,23 @@ class Field:
         """Arrow type of the values."""
         return self.arrow_field.type
 
-    def pruned(self, keep: frozenset[int]) -> Field | None:
-        """The tree with only the leaves (and childless parents) whose ids are in ``keep``, or None."""
+    def pruned(self, keep: frozenset[int], keeps_structs: bool = False) -> Field | None:
+        """The tree with only the leaves (and childless parents) whose ids are in ``keep``, or None.
+
+        Parameters
+        ----------
+        keep : frozenset of int
+        keeps_structs : bool
+            Structs in ``keep`` stay even without any of their children.
+        """
         if not self.children or self.is_blob:
             return self if self.id in keep else None
-        children = tuple(c for c in (child.pruned(keep) for child in self.children) if c is not None)
+        found = (child.pruned(keep, keeps_structs) for child in self.children)
+        children = tuple(child for child in found if child is not None)
         if children == self.children:
             return self
-        return replace(self, children=children) if children else None
+        stays = bool(children) or (keeps_structs and self.is_struct and self.id in keep)
+        return replace(self, children=children) if stays else None
 
     @cached_property
     def scanned(self) -> Field:

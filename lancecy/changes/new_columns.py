@@ -19,7 +19,6 @@ from lancecy.changes.base import Change
 from lancecy.changes.column_values import Batches, InOrder, InThreads
 from lancecy.changes.legacy import dictionaries_after, with_dictionaries
 from lancecy.changes.options import CommitRequest, with_durability
-from lancecy.encodings.arrow.assemble import pruned
 from lancecy.errors import CommitUnknownError, LanceError, SchemaError, UnsupportedError
 from lancecy.file.create import check_writable
 from lancecy.file.dictionaries import Dictionaries
@@ -313,7 +312,7 @@ def batch_starts(context: ScanContext, fragment: Fragment) -> list[int] | None:
     """
     for part in context.files(fragment.id).parts:
         for top in context.snapshot.schema.fields:
-            held = pruned(top, part.ids)
+            held = part.held(top)
             if held is not None:
                 found: list[int] = part.reader.page_starts(held).tolist()
                 return found

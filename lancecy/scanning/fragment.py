@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lancecy.encodings.arrow.assemble import assemble, pruned
+from lancecy.encodings.arrow.assemble import assemble
 from lancecy.encodings.arrow.columns import ArrowArray, chunks_of
 from lancecy.encodings.arrow.nulls import null_array
 from lancecy.encodings.arrow.to_arrow import to_arrow
@@ -220,7 +220,7 @@ class FragmentFiles:
     def _null_stub(self, wanted: Field, tested: frozenset[int], rows: RowSelection) -> Read[list[ArrowArray]]:
         pieces: list[tuple[Field, ArrowArray]] = []
         for part in self.parts:
-            present = pruned(wanted, part.ids)
+            present = part.held(wanted)
             reader = part.reader.nulls
             if present is None or reader is None:
                 continue
@@ -230,7 +230,7 @@ class FragmentFiles:
         return [assemble(null_stub(wanted, tested), pieces, len(rows))]
 
     def _values(self, fields: Sequence[Field], rows: RowSelection) -> Read[list[ArrowArray]]:
-        held = [[pruned(wanted, part.ids) for wanted in fields] for part in self.parts]
+        held = [[part.held(wanted) for wanted in fields] for part in self.parts]
         found = yield from gather(
             [
                 part.reader.read([f for f in mine if f is not None], rows)
@@ -249,7 +249,7 @@ class FragmentFiles:
 
     def field_reads(self, fields: Sequence[Field], rows: RowSelection) -> list[FieldRead] | None:
         """Reads of fields that can be joined with those of other fragments; None if this one must be read alone."""
-        if len(self.parts) != 1 or any(pruned(f, self.parts[0].ids) is not f for f in fields):
+        if len(self.parts) != 1 or any(self.parts[0].held(f) is not f for f in fields):
             return None
         return self.parts[0].reader.field_reads(fields, rows)
 
@@ -299,11 +299,16 @@ class FragmentFiles:
     ) -> list[tuple[Int64, StatsTable]]:
         chains = {path: chain for path in paths if (chain := _chain(fields, path)) is not None}
         missing = [
-            p for p, chain in chains.items() if all(pruned(chain[0], part.ids) is None for part in self.parts)
+            p for p, chain in chains.items() if all(part.held(chain[0]) is None for part in self.parts)
         ]
         reads: list[Read[StatsTable]] = []
         for part in self.parts:
-            held = {path: chain for path, chain in chains.items() if chain[-1].id in part.ids}
+            held = {
+                path: (top, *chain[1:])
+                for path, chain in chains.items()
+                # Other members of the same struct may be in another file.
+                if chain[-1].id in part.ids and (top := part.held(chain[0])) is not None
+            }
             if held:
                 reads.append(part.reader.stats(held))
         try:
@@ -333,7 +338,7 @@ class FragmentFiles:
         unknown = [f for f in fields if not self.knows([f])]
         if not unknown:
             return
-        held = [(part, [h for f in unknown if (h := pruned(f, part.ids))]) for part in self.parts]
+        held = [(part, [h for f in unknown if (h := part.held(f))]) for part in self.parts]
         try:
             reads = [part.reader.prepare(mine) for part, mine in held if mine]
             run(gather(reads), fetcher(self.parts, session))
@@ -343,12 +348,12 @@ class FragmentFiles:
     def knows(self, fields: Sequence[Field]) -> bool:
         """Whether pages and sizes of these fields are known exactly; no IO."""
         unsure = [f for f in fields if f not in self._sizes]
-        held = ((part, pruned(wanted, part.ids)) for part in self.parts for wanted in unsure)
+        held = ((part, part.held(wanted)) for part in self.parts for wanted in unsure)
         return all(part.reader.knows(mine) for part, mine in held if mine is not None)
 
     def stores_dictionary(self, wanted: Field) -> bool:
         """Whether pages of a top-level text store codes and a dictionary; see :meth:`prepare`."""
-        held = ((part, pruned(wanted, part.ids)) for part in self.parts)
+        held = ((part, part.held(wanted)) for part in self.parts)
         return any(part.reader.stores_dictionary(field) for part, field in held if field is not None)
 
     def estimated_bytes(self, fields: Sequence[Field]) -> int:
@@ -357,7 +362,7 @@ class FragmentFiles:
 
     def num_pages(self, fields: Sequence[Field]) -> int:
         """Pages of the fields in all files; of a nested field, pages of its first leaf in each."""
-        held = ((part, pruned(wanted, part.ids)) for part in self.parts for wanted in fields)
+        held = ((part, part.held(wanted)) for part in self.parts for wanted in fields)
         return sum(part.reader.page_starts(f).size - 1 for part, f in held if f is not None)
 
     def page_edges(self, fields: Sequence[Field]) -> Int64 | None:
@@ -366,7 +371,7 @@ class FragmentFiles:
             return None
         largest = max(fields, key=self._field_bytes)
         for part in self.parts:
-            held = pruned(largest, part.ids)
+            held = part.held(largest)
             if held is not None:
                 return part.reader.page_starts(held)
         return None
@@ -374,7 +379,7 @@ class FragmentFiles:
     def _field_bytes(self, wanted: Field) -> int:
         known = self._sizes.get(wanted)
         if known is None:
-            present = [(part, pruned(wanted, part.ids)) for part in self.parts]
+            present = [(part, part.held(wanted)) for part in self.parts]
             known = sum(part.reader.column_bytes(held) for part, held in present if held is not None)
             if self.knows([wanted]):
                 self._sizes[wanted] = known

@@ -11,10 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from lancecy.encodings.arrow.assemble import pruned
 from lancecy.errors import FormatError, LanceError, LimitError, StoreError, TruncatedError
 from lancecy.file.base import FileReader
 from lancecy.file.open import opening, reader_key
 from lancecy.file.tail import TAIL_BYTES
+from lancecy.schema import Field
 from lancecy.session import Session
 from lancecy.store.fetch import Block, FileKey, RetainingFetch, file_key
 from lancecy.store.reads import SourceFile, gather, run
@@ -39,6 +41,13 @@ class Part:
     source: SourceFile
     reader: FileReader
     ids: frozenset[int]
+
+    def held(self, wanted: Field) -> Field | None:
+        """The part of a field that the file holds, None if it holds nothing of it.
+
+        Files of 2.0 hold structs that are not null even if they have none of their members.
+        """
+        return pruned(wanted, self.ids, keeps_structs=self.reader.version == (2, 0))
 
 
 def open_parts(

@@ -439,8 +439,13 @@ def _stored(array: pa.Array, field: Field) -> pa.Array:
         return to_stored(array)
     if pa.types.is_struct(array.type):
         return array
-    members = [array.cast(pa.large_binary()), pa.nulls(len(array), pa.string())]
-    return pa.StructArray.from_arrays(members, fields=list(_BLOB_TYPE), mask=null_mask(array))
+    # The writer of a blob chooses its members: two, or two more for a part of an object.
+    members = list(field.storage_type)
+    values = [
+        array.cast(member.type) if member.name == "data" else pa.nulls(len(array), member.type)
+        for member in members
+    ]
+    return pa.StructArray.from_arrays(values, fields=members, mask=null_mask(array))
 
 
 def _arranged(array: pa.Array, field: Field) -> pa.Array:

@@ -357,27 +357,34 @@ def test_rows_move_with_all_they_have(tmp_path: Path, version: str, stable: bool
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
-def test_blobs_move_with_their_bytes(tmp_path: Path, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("version", "members"), [("2.0", 2), ("2.1", 2), ("2.2", 2), ("2.2", 4)])
+def test_blobs_move_with_their_bytes(
+    tmp_path: Path, version: str, members: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import lance
+    from lance.blob import blob_array, blob_field
 
     monkeypatch.setattr("lancecy.changes.stored_rows._BLOB_BYTES", 9000)
     # In the data file, beside others in an object, and alone in one.
     values = [b"small", b"", None, b"p" * 80_000, b"q" * 5_000_000, b"r" * 100]
-    blob = pa.field("blob", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
-    schema = pa.schema([pa.field("n", pa.int64()), blob])
+    if members == 4:
+        blob, blobs = blob_field("blob"), blob_array(values)
+    else:
+        blob = pa.field("blob", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+        blobs = pa.array(values, pa.large_binary())
+    table = pa.table([pa.array(range(6)), blobs], schema=pa.schema([pa.field("n", pa.int64()), blob]))
     uri = str(tmp_path / "t.lance")
-    table = pa.table([pa.array(range(6)), pa.array(values, pa.large_binary())], schema=schema)
     lancecy.write_dataset(table, uri, data_storage_version=version)
     ds = lancecy.dataset(uri)
     ds.update({"n": "n + 10"}, "n != 1")
     ds.update({"blob": b"given"}, "n = 15")
     order = [1, 10, 12, 13, 14, 15]
     wanted = [b"", values[0], None, values[3], values[4], b"given"]
+    ds.optimize.compact_files()
     for found in (lancecy.dataset(uri), lance.dataset(uri)):
         numbers = found.to_table(columns=["n"])["n"].to_pylist()
-        blobs = found.take_blobs("blob", indices=[numbers.index(n) for n in order])
-        read = [None if one is None else one.readall() for one in blobs]
+        taken = found.take_blobs("blob", indices=[numbers.index(n) for n in order])
+        read = [None if one is None else one.readall() for one in taken]
         # pylance has no file for a blob without bytes.
         assert [value or None for value in read] == [value or None for value in wanted]
     assert sum(path.stat().st_size for path in Path(uri).rglob("*.lance")) > 0

@@ -1,18 +1,20 @@
 """Assembly of one nested column from parts that each hold some of its leaves.
 
 Parts come from several data files, or from the leaves of one file of 2.1 and later. Every part has the lists and
-structs around its leaves, and lists must begin and end at the same places in all of them. Chunked parts are not
-concatenated: each is sliced at the chunk boundaries of the others, which copies nothing.
+structs around its leaves, and lists must begin and end at the same places in all of them. A struct is null where it is
+null in all parts, as in pylance: a file that was added later may have values for rows that were null before. Chunked
+parts are not concatenated: each is sliced at the chunk boundaries of the others, which copies nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import pairwise
 from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -26,7 +28,7 @@ __all__ = ["assemble", "pruned"]
 Part: TypeAlias = "tuple[Field, pa.Array]"
 
 
-def pruned(wanted: Field, ids: frozenset[int]) -> Field | None:
+def pruned(wanted: Field, ids: frozenset[int], keeps_structs: bool = False) -> Field | None:
     """``Field.pruned``, with plain storage for fields that lost children.
 
     A struct that has lost children is no longer of its extension type, and a map that has lost its keys or
@@ -35,12 +37,12 @@ def pruned(wanted: Field, ids: frozenset[int]) -> Field | None:
     if not wanted.children:
         # Most fields are leaves. They skip the cache, whose lookup would hash the ids of a wide table.
         return wanted if wanted.id in ids else None
-    return _pruned(wanted, ids)
+    return _pruned(wanted, ids, keeps_structs)
 
 
 @lru_cache(maxsize=8192)
-def _pruned(wanted: Field, ids: frozenset[int]) -> Field | None:
-    held = wanted.pruned(ids)
+def _pruned(wanted: Field, ids: frozenset[int], keeps_structs: bool) -> Field | None:
+    held = wanted.pruned(ids, keeps_structs)
     return None if held is None else _plain(held, wanted)
 
 
@@ -73,7 +75,7 @@ def assemble(wanted: Field, parts: Sequence[tuple[Field, ArrowArray]], length: i
     if not parts:
         return null_array(wanted.arrow_type, length)
     present, column = parts[0]
-    if (len(parts) == 1 and present == wanted) or not wanted.children or wanted.is_blob:
+    if (len(parts) == 1 and (present == wanted or not wanted.children)) or wanted.is_blob:
         return column
     if any(len(column) != length for _, column in parts):
         raise FormatError(f"parts of column {printable(wanted.name)!r} differ in length")
@@ -126,7 +128,7 @@ def _merged(wanted: Field, parts: Sequence[Part]) -> pa.Array:
     elif wanted.is_list or wanted.is_map:
         merged = _lists(wanted, bare)
     else:
-        return parts[0][1]
+        return _leaf(wanted, bare)
     return typed(merged, wanted.arrow_type)
 
 
@@ -136,21 +138,54 @@ def _below(child: Field, parts: Sequence[Part], length: int) -> pa.Array:
     return _merged(child, parts)
 
 
-def _structs(wanted: Field, parts: Sequence[Part]) -> pa.Array:
+def _leaf(wanted: Field, parts: Sequence[Part]) -> pa.Array:
+    """The leaf; several parts have one only where it stands for a struct of which only the nulls are read."""
     first = parts[0][1]
-    children = [
-        _below(child, [part for f, a in parts for part in _child(f, a, child)], len(first))
-        for child in wanted.children
-    ]
-    validity = validity_of(first)
+    arrays = [array for _, array in parts]
+    if not pa.types.is_boolean(first.type) or _are_null_alike(arrays):
+        return typed(first, wanted.arrow_type)
+    validity, null_count = _null_in_all(arrays)
     return pa.Array.from_buffers(
-        wanted.storage_type, len(first), [validity], first.null_count, children=children
+        first.type, len(first), [validity, pa.py_buffer(bytes(len(first) // 8 + 1))], null_count
     )
 
 
-def _child(parent: Field, array: pa.StructArray, child: Field) -> list[Part]:
-    """The child and its values, if this part of the struct has it."""
-    return [(c, array.field(i)) for i, c in enumerate(parent.children) if c.id == child.id]
+def _structs(wanted: Field, parts: Sequence[Part]) -> pa.Array:
+    first = parts[0][1]
+    arrays = [array for _, array in parts]
+    are_alike = _are_null_alike(arrays)
+    # Below a struct that is null in this part only, nothing is known.
+    members = [[a.field(i) for i in range(a.type.num_fields)] if are_alike else a.flatten() for a in arrays]
+    children = []
+    for child in wanted.children:
+        mine = [
+            (held, values)
+            for (field, _), several in zip(parts, members, strict=True)
+            for held, values in zip(field.children, several, strict=True)
+            if held.id == child.id
+        ]
+        children.append(_below(child, mine, len(first)))
+    validity, null_count = (validity_of(first), first.null_count) if are_alike else _null_in_all(arrays)
+    return pa.Array.from_buffers(wanted.storage_type, len(first), [validity], null_count, children=children)
+
+
+def _are_null_alike(arrays: Sequence[pa.Array]) -> bool:
+    """Whether all arrays are null in the same rows, as the parts of one file are."""
+    first = arrays[0]
+    if any(array.null_count != first.null_count for array in arrays[1:]):
+        return False
+    if first.null_count in (0, len(first)):
+        return True
+    return all(array.is_valid().equals(first.is_valid()) for array in arrays[1:])
+
+
+def _null_in_all(arrays: Sequence[pa.Array]) -> tuple[pa.Buffer | None, int]:
+    """Validity of what is null where all arrays are, and the number of nulls."""
+    if any(array.null_count == 0 for array in arrays):
+        return None, 0
+    is_valid = reduce(pc.or_, [array.is_valid() for array in arrays])
+    bits = np.packbits(is_valid.to_numpy(zero_copy_only=False), bitorder="little")
+    return pa.py_buffer(bits), len(is_valid) - is_valid.true_count
 
 
 def _lists(wanted: Field, parts: Sequence[Part]) -> pa.Array:

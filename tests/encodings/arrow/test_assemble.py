@@ -51,6 +51,36 @@ def test_structs_in_chunks_that_differ(cuts: tuple[tuple[int, ...], tuple[int, .
     assert found.to_pylist() == expected
 
 
+@pytest.mark.parametrize("cuts", [((), ()), ((1, 3), (2,))])
+def test_a_struct_is_null_where_all_its_parts_are(cuts: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    inner = struct(X, Y)
+    field = Field("o", 0, logical_type="struct", children=(inner,))
+    numbers = [None, {"s": {"x": 1}}, {"s": None}, None, {"s": {"x": None}}]
+    words = [{"s": {"y": "a"}}, None, {"s": {"y": "c"}}, None, {"s": None}]
+    found = assemble(field, [part(field, 2, numbers, *cuts[0]), part(field, 3, words, *cuts[1])], 5)
+    found.validate(full=True)
+    assert found.to_pylist() == [
+        {"s": {"x": None, "y": "a"}},
+        {"s": {"x": 1, "y": None}},
+        {"s": {"x": None, "y": "c"}},
+        None,
+        {"s": {"x": None, "y": None}},
+    ]
+
+
+def test_what_is_below_a_part_that_is_null_is_not_shown() -> None:
+    hidden = pa.StructArray.from_arrays([pa.array([7, 8], pa.int32())], ["x"], mask=pa.array([True, False]))
+    words = pa.array([{"y": "a"}, None], part_of(struct(X, Y), 3).storage_type)
+    parts = [(part_of(struct(X, Y), 2), hidden), (part_of(struct(X, Y), 3), words)]
+    assert assemble(struct(X, Y), parts, 2).to_pylist() == [{"x": None, "y": "a"}, {"x": 8, "y": None}]
+
+
+def test_nulls_of_several_files_are_joined() -> None:
+    stub = Field("s", 1, logical_type="bool")
+    parts = [(stub, pa.array(values)) for values in ([None, None, True], [None, False, False])]
+    assert assemble(stub, parts, 3).is_null().to_pylist() == [True, False, False]
+
+
 LISTS = [
     [{"x": 1, "y": "a"}],
     None,
