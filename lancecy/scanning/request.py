@@ -12,6 +12,7 @@ import pyarrow as pa
 from lancecy.errors import ExpressionError
 from lancecy.expr import Expr, fix_clock, parse, time_now
 from lancecy.expr.build import Filter
+from lancecy.expr.nodes import Column
 from lancecy.keyword_options import whole_number
 
 __all__ = [
@@ -139,6 +140,11 @@ def _parsed(value: object, schema: pa.Schema, instant: int) -> Expr | None:
     return None if expr is None else fix_clock(expr, schema, instant)
 
 
+def _is_column(expr: Expr | None, name: str) -> bool:
+    """Whether an output of this name is the column itself."""
+    return expr is None or (isinstance(expr, Column) and expr.path == (name,))
+
+
 def _column_list(
     columns: Columns, schema: pa.Schema, instant: int
 ) -> tuple[tuple[str, Expr | None], ...] | None:
@@ -233,6 +239,12 @@ def make_request(
     """
     instant = time_now()
     listed = _column_list(columns, schema, instant)
+    for name, option in (("_rowid", with_row_id), ("_rowaddr", with_row_address)):
+        if option and any(name == given and not _is_column(expr, name) for given, expr in listed or ()):
+            raise ValueError(
+                f"the computed column {name!r} has the name of one that the scan adds: name it otherwise, or leave out "
+                f"{'with_row_id' if name == '_rowid' else 'with_row_address'}"
+            )
     if with_deleted and not with_row_id and (listed is None or ("_rowid", None) not in listed):
         raise ValueError(
             "include_deleted_rows=True needs with_row_id=True: the row id, which is null, tells the rows that are deleted"

@@ -217,9 +217,18 @@ def _logical(kind: pa.DataType, path: str) -> str:
     if pa.types.is_fixed_size_list(kind) and pa.types.is_struct(kind.value_type):
         return f"fixed_size_list:struct:{kind.list_size}"
     try:
-        return logical_type_of(kind)
+        found = logical_type_of(kind)
+        # pylance names the type of such lists before it makes structs of the bytes.
+        return found.removesuffix(".struct") if _has_blobs_of_bytes(kind) else found
     except UnsupportedError as error:
         raise UnsupportedError(f"column {printable(path)!r}: {error}", feature=str(kind)) from None
+
+
+def _has_blobs_of_bytes(kind: pa.DataType) -> bool:
+    """Whether these are lists of blobs that :func:`with_blobs` made of bytes."""
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or kind.value_type != _BLOB_TYPE:
+        return False
+    return (kind.value_field.metadata or {}).get(EXTENSION_KEY.encode()) == BLOB_EXTENSION.encode()
 
 
 def _hint(logical: str) -> int:
@@ -337,8 +346,12 @@ def _fit(field: Field, given: Field, path: str) -> Field:
 
 
 def _plain(logical: str) -> str:
-    """The type string without the width of offsets; bfloat16 is two bytes, as frames have it that know no such type."""
-    return logical.removeprefix("large_").replace("lance.bfloat16", "fixed_size_binary:2")
+    """The type string without the width of offsets, and without that of items, which are fields of their own.
+
+    bfloat16 is two bytes, as frames have it that know no such type.
+    """
+    plain = logical.removeprefix("large_").replace("lance.bfloat16", "fixed_size_binary:2")
+    return "list" if plain == "list.struct" else plain
 
 
 def _names(field: Field) -> object:

@@ -237,3 +237,18 @@ def test_external_blobs_in_a_base(tmp_path: Path) -> None:
     untrusted = lancecy.dataset(tmp_path / "t", untrusted=True)
     with pytest.raises(PathPolicyError):
         untrusted.take_blobs("b", indices=[0])
+
+
+@pytest.mark.parametrize("is_mine", [True, False])
+def test_lists_of_blobs_are_appended_to_the_other_library_s_table(tmp_path: Path, is_mine: bool) -> None:
+    import lance
+
+    blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    schema = pa.schema([pa.field("id", pa.int64()), pa.field("s", pa.list_(blob))])
+    table = pa.table([pa.array([1]), pa.array([[b"q", b""]], pa.list_(blob))], schema=schema)
+    first, second = (lancecy, lance) if is_mine else (lance, lancecy)
+    first.write_dataset(table, str(tmp_path / "t"), data_storage_version="2.2")
+    second.write_dataset(table, str(tmp_path / "t"), mode="append")
+    for found in (lancecy.dataset(str(tmp_path / "t")), lance.dataset(str(tmp_path / "t"))):
+        rows = found.to_table()["s"].to_pylist()
+        assert [[blob["size"] for blob in row] for row in rows] == [[1, 0], [1, 0]]

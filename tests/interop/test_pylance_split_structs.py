@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ FILTERS = {
     "u.a IS NULL AND u.b IS NOT NULL": [0, 2],
     "u.a IS NULL OR u.b IS NULL": [0, 2, 3],
 }
-CHANGES = {
+CHANGES: dict[str, Callable[[Any], object]] = {
     "update": lambda ds: ds.update({"k": "'changed'"}),
     "compact": lambda ds: (
         ds.delete("id = 9"),

@@ -210,6 +210,8 @@ def test_head_and_pandas(ds: lancecy.Dataset) -> None:
     [
         ({"columns": ["idd"]}, ColumnNotFoundError, "did you mean 'id'"),
         ({"columns": ["id", "id"]}, ValueError, "named twice: id"),
+        ({"columns": {"_rowid": "id"}, "with_row_id": True}, ValueError, "or leave out with_row_id"),
+        ({"columns": {"_rowaddr": "id"}, "with_row_address": True}, ValueError, "computed column '_rowaddr'"),
         ({"columns": "id"}, TypeError, "list of names"),
         ({"columns": [3]}, TypeError, "must be text"),
         ({"filter": "idd < 3"}, ColumnNotFoundError, "did you mean 'id'"),
