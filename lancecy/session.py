@@ -192,10 +192,11 @@ class Session:
         ValueError
             Not the path of a file.
         """
-        root, _, name = canonical_uri(path).rpartition("/")
-        if not name or not root:
+        root, name = _folder_and_name(canonical_uri(path))
+        # Where a scheme has buckets, one is needed; memory has none.
+        if not name or not root or (root.endswith("://") and root != "memory://"):
             raise ValueError(f"{printable(str(path))!r} is not the path of a file")
-        given, _, _ = os.fspath(path).rstrip("/").rpartition("/")
+        given, _ = _folder_and_name(os.fspath(path).rstrip("/"))
         return self.store(given or root, storage_options or self.options_for(root) or None), name
 
     def remember_options(self, uri: str | os.PathLike[str], options: Options | None) -> None:
@@ -339,6 +340,13 @@ class Session:
         self._stores.clear()
         for sibling in list(self._siblings.values()):
             sibling.cache.clear()
+
+
+def _folder_and_name(uri: str) -> tuple[str, str]:
+    """The folder of a file, with its scheme, and the file's name."""
+    scheme, mark, path = uri.rpartition("://")
+    folder, _, name = path.rpartition("/")
+    return f"{scheme}{mark}{folder}", name
 
 
 def _call(job: Job) -> None:

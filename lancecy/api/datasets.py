@@ -131,7 +131,8 @@ def dataset(
         Open this version instead of the latest: a number, the name of a tag, or a branch and a version. None or
         "main" is the main table, and a branch without a version its latest one.
     asof : datetime, date or ISO 8601 text, optional
-        Open the latest version made at or before this time (local time if it has no zone, as in pylance).
+        Open the latest version made at or before this time (local time if it has no zone). Ignored with ``version``. Both
+        as in pylance.
     storage_options : mapping, optional
         As in Dask and pandas, for the root and for base paths in its own service, such as other buckets at the same
         endpoint; ``base_<id>.<key>`` gives an option for one base path only. ``manifest_store`` names the external
@@ -460,7 +461,11 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
     @property
     def schema_metadata(self) -> dict[str, str]:
         """Metadata of the Arrow schema."""
-        return {name.decode(): value.decode() for name, value in (self.schema.metadata or {}).items()}
+        found = self.schema.metadata or {}
+        # The format does not say that values are text.
+        return {
+            name.decode(errors="replace"): value.decode(errors="replace") for name, value in found.items()
+        }
 
     @property
     def config(self) -> dict[str, str]:

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from lancecy.blobs.files import BUFFER_SIZE, BlobFile, Explain, StoredObject
 from lancecy.encodings.arrow.assemble import pruned
 from lancecy.encodings.arrow.to_arrow import to_arrow
-from lancecy.errors import FormatError, LanceError, RowNotFoundError, UnsupportedError, printable
+from lancecy.errors import (
+    ColumnNotFoundError,
+    FormatError,
+    LanceError,
+    RowNotFoundError,
+    UnsupportedError,
+    printable,
+)
 from lancecy.file.v2.sidecars import sidecar_path
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
@@ -97,7 +104,7 @@ def _blob_path(context: ScanContext, column: str) -> tuple[Field, ...]:
     while True:
         field = next((f for f in level if rest == f.name or rest.startswith(f"{f.name}.")), None)
         if field is None:
-            raise KeyError(f"no column {column!r}")
+            raise ColumnNotFoundError(column, context.snapshot.schema.names)
         path = (*path, field)
         if rest == field.name:
             break

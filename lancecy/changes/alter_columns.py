@@ -176,7 +176,7 @@ def _check_no_index(snapshot: Snapshot, item: Alteration) -> None:
     if names:
         raise UnsupportedError(
             f"column {printable(item.path)!r} cannot be cast to {item.data_type}, because the index {printable(names[0])!r} "
-            "has its present values: drop the index first (pylance's drop_index), and create it again afterwards",
+            "has its present values: drop it first (drop_index), and create it again afterwards",
             feature="cast of a column with an index",
         )
 

@@ -13,7 +13,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock
 from typing import Any, TypeAlias, TypeVar, Unpack
@@ -216,7 +216,11 @@ class CompactionTask:
         tag : str
             Hexadecimal digits at the end of all file names.
         """
-        old = tuple(FragmentMetadata.of(context.metadata(part.id)) for part in self.fragments)
+        found = [context.metadata(part.id) for part in self.fragments]
+        # Manifests of the first releases do not state the rows, so the data files tell them.
+        old = tuple(
+            FragmentMetadata.of(replace(part, physical_rows=context.physical_rows(part))) for part in found
+        )
         for planned, stored in zip(self.fragments, old, strict=True):
             if planned.files != stored.files:
                 raise ValueError(

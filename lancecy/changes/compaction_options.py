@@ -204,8 +204,7 @@ class CompactionSettings:
         if merged.pop("defer_index_remap", False):
             raise UnsupportedError(
                 "defer_index_remap=True is not supported: it writes an index of moved rows, which lancecy does not "
-                "maintain. Without it no index is rewritten either: indices stay valid, and searches scan the new "
-                "fragments until the indices are updated",
+                "maintain. Without it, scalar indices are made again for the new fragments, in a version of their own",
                 feature="defer_index_remap",
             )
         return _checked(merged)

@@ -270,12 +270,12 @@ class Indices(IndexSegments):
         """
         return described_indices(self.context)
 
-    def index_statistics(self, name: str) -> dict[str, Any]:
+    def index_statistics(self, index_name: str) -> dict[str, Any]:
         """Statistics of an index: what its files hold, and how many fragments and rows it covers.
 
         Parameters
         ----------
-        name : str
+        index_name : str
             As :meth:`list_indices` shows it.
 
         Returns
@@ -298,7 +298,7 @@ class Indices(IndexSegments):
         >>> ds.index_statistics("id_idx")["segments"]
         [{'min': '1', 'max': '3', 'num_pages': 1}]
         """
-        return index_statistics(self.context, name)
+        return index_statistics(self.context, index_name)
 
     def _optimize_indices(
         self,

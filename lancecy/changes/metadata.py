@@ -68,7 +68,7 @@ class MetadataUpdates(Change):
         replace : bool
         """
         self._change(UpdateConfig(schema_metadata=_update(values, replace)))
-        return {key: value.decode() for key, value in self._snapshot.schema.metadata.items()}
+        return {key: value.decode(errors="replace") for key, value in self._snapshot.schema.metadata.items()}
 
     def replace_schema_metadata(self, new_metadata: Mapping[str, str]) -> None:
         """Replace the metadata of the Arrow schema.

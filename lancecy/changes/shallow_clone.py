@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lancecy.changes.base_files import moved_bases
-from lancecy.errors import DatasetNotFoundError, NotFoundError, PathPolicyError, UnsupportedError
+from lancecy.errors import DatasetNotFoundError, ExistsError, NotFoundError, PathPolicyError, UnsupportedError
 from lancecy.store.key_values.ddb_uri import data_uri
 from lancecy.store.uri import canonical_uri, scheme_of
 from lancecy.table.commit.driver import commit_to
@@ -57,7 +57,12 @@ def shallow_clone(source: Snapshot, target: TableLocation) -> Committed:
     """
     check_apart(source.location.uri, target.uri)
     check_new_place(target, source.session)
-    return commit_clone(clone_of(source, target), target, source)
+    try:
+        return commit_clone(clone_of(source, target), target, source)
+    except ExistsError:
+        raise ExistsError(
+            f"{target.uri} has a table already; clone to another place", kind="dataset", name=target.uri
+        ) from None
 
 
 def commit_clone(operation: Clone, target: TableLocation, source: Snapshot) -> Committed:

@@ -121,11 +121,21 @@ def ls(space: Any, name: str, as_json: bool) -> None:
 @ns.command()
 @_root_options
 @click.argument("name", default="")
-def tree(space: Any, name: str) -> None:
+@as_json
+def tree(space: Any, name: str, as_json: bool) -> None:
     """Show all namespaces and tables in ROOT, or in the namespace NAME."""
+    if as_json:
+        show_json(_tree(space, _names(name)))
+        return
     show_text(printable(name) if name else ".")
     for line in _lines(space, _names(name), ""):
         show_text(line)
+
+
+def _tree(space: Any, names: list[str]) -> dict[str, Any]:
+    """Namespaces by name, each with what is in it, and names of tables."""
+    spaces = {one: _tree(space, [*names, one]) for one in _namespaces(space, names)}
+    return {"namespaces": spaces, "tables": list(_tables(space, names))}
 
 
 def _lines(space: Any, names: list[str], indent: str) -> Iterator[str]:
@@ -142,26 +152,31 @@ def _lines(space: Any, names: list[str], indent: str) -> Iterator[str]:
 @_root_options
 @click.argument("name")
 @click.option("--set", "texts", multiple=True, metavar="KEY=VALUE", help="A property of it. May be repeated.")
-def create(space: Any, name: str, texts: tuple[str, ...]) -> None:
+@as_json
+def create(space: Any, name: str, texts: tuple[str, ...], as_json: bool) -> None:
     """Create the namespace NAME, in one that exists."""
     import lance_namespace as ln
 
     space.create_namespace(ln.CreateNamespaceRequest(id=_names(name), properties=pairs("--set", texts)))
-    show_text(f"created namespace {printable(name)}")
+    _told("created", "namespace", name, as_json)
 
 
 @ns.command()
 @_root_options
 @click.argument("name")
 @click.argument("new")
-def rename(space: Any, name: str, new: str) -> None:
+@as_json
+def rename(space: Any, name: str, new: str, as_json: bool) -> None:
     """Give the table NAME the name NEW, which may be in another namespace."""
     import lance_namespace as ln
 
     *parent, last = _names(new)
     request = ln.RenameTableRequest(id=_names(name), new_table_name=last, new_namespace_id=parent)
     space.rename_table(request)
-    show_text(f"renamed {printable(name)} to {printable(new)}")
+    if as_json:
+        show_json({"kind": "table", "name": new, "change": "renamed", "before": name})
+    else:
+        show_text(f"renamed {printable(name)} to {printable(new)}")
 
 
 @ns.command()
@@ -169,7 +184,8 @@ def rename(space: Any, name: str, new: str) -> None:
 @click.argument("name")
 @click.option("--cascade", is_flag=True, help="Drop a namespace with all that is in it.")
 @click.option("--keep-files", is_flag=True, help="Only remove a table from the namespace.")
-def drop(space: Any, name: str, cascade: bool, keep_files: bool) -> None:
+@as_json
+def drop(space: Any, name: str, cascade: bool, keep_files: bool, as_json: bool) -> None:
     """Drop the table or namespace NAME."""
     import lance_namespace as ln
 
@@ -179,11 +195,19 @@ def drop(space: Any, name: str, cascade: bool, keep_files: bool) -> None:
             space.deregister_table(ln.DeregisterTableRequest(id=names))
         else:
             space.drop_table(ln.DropTableRequest(id=names))
-        show_text(f"dropped table {printable(name)}")
+        _told("dropped", "table", name, as_json)
         return
     behavior = "Cascade" if cascade else "Restrict"
     space.drop_namespace(ln.DropNamespaceRequest(id=names, behavior=behavior))
-    show_text(f"dropped namespace {printable(name)}")
+    _told("dropped", "namespace", name, as_json)
+
+
+def _told(done: str, kind: str, name: str, as_json: bool) -> None:
+    """Say what became of a namespace or table."""
+    if as_json:
+        show_json({"kind": kind, "name": name, "change": done})
+    else:
+        show_text(f"{done} {kind} {printable(name)}")
 
 
 @ns.command()

@@ -62,7 +62,11 @@ REMEDIES: tuple[tuple[str, str], ...] = (
     (r"\berror_if_tagged_old_versions=False\b", "--keep-tagged"),
     (r"\bDataset\.repair\(\) \(or `lancecy repair`\)", "`lancecy repair URI`"),
     (r"\bto_table\(with_row_id=True, with_row_address=True\)", "`lancecy head URI -c _rowid,_rowaddr`"),
-    (r"\bupdate_config\b", "`lancecy write FILE URI --mode append`"),
+    (
+        r"\bany change of it sets the flag, such as update_config",
+        "`lancecy write FILE URI --mode append` sets the flag",
+    ),
+    (r"\bupdate_config\b", "ds.update_config in Python"),
     (r"\braise Limits\.(\w+) to allow it", r"in Python lancecy.Limits(\1=…) allows it"),
     (r"^asof (?=')", "--asof "),
     (r"\bds\.branches\.remove_leftover\('([^']*)'\)", r"`lancecy branch URI remove-leftover \1`"),
@@ -75,6 +79,9 @@ REMEDIES: tuple[tuple[str, str], ...] = (
     (r"\bolder_than=timedelta\(0\)", "--older-than 0s"),
     (r"\bshallow_clone\(protect=True\)", "`lancecy clone --protect`"),
     (r"\bdeep_clone\b", "`lancecy clone --deep`"),
+    (r"\bforce=True\b", "--force"),
+    (r"\bas in merge_insert\(['\"]id['\"]\)", "as in --on id"),
+    (r"\bappend or merge_insert\b", "`lancecy write --mode append` or `lancecy merge`"),
 )
 """Patterns of the library's remedies, and the shell's remedies in their place."""
 

@@ -70,7 +70,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
     "targets",
     multiple=True,
     metavar="NAME",
-    help="Base that data files are written to; several take turns.",
+    help="Base that data files are written to; several take turns. By default the bases of --base, or the folder of the table.",
 )
 @click.option(
     "--rows-per-file", type=click.IntRange(1), default=WRITE_DEFAULTS["max_rows_per_file"], show_default=True

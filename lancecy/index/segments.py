@@ -196,8 +196,10 @@ def _covered(snapshot: Snapshot, entry: IndexEntry, limits: Limits) -> frozenset
     if entry.fragment_bitmap is None:
         raise _unknown(entry, "it does not state the fragments it covers")
     bitmap = np.frombuffer(entry.fragment_bitmap, np.uint8)
-    stated = frozenset(roaring.decode(bitmap, limits).tolist())
-    return stated.intersection(fragment.id for fragment in snapshot.fragments)
+    stated, present = roaring.fragment_ids(bitmap, limits), snapshot.manifest.fragment_table.ids
+    places = np.searchsorted(stated, present)
+    is_covered = np.append(stated, -1)[places] == present
+    return frozenset(present[is_covered].tolist())
 
 
 def _unknown(entry: IndexEntry, why: str) -> UnsupportedError:

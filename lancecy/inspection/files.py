@@ -11,11 +11,12 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from lancecy.encodings.model.notation import notation
 from lancecy.encodings.model.pages import Column
-from lancecy.errors import printable, with_short_tracebacks
+from lancecy.errors import DatasetNotFoundError, printable, with_short_tracebacks
 from lancecy.file.describe import ColumnDescription, FileDescription, describe_file
 from lancecy.limits import Limits
 from lancecy.scanning.explain import human_bytes
@@ -250,6 +251,12 @@ def inspect(
     if limits is not None:
         active = active.with_limits(limits)
     store, name = active.file_store(path, storage_options)
+    if Path(path).is_dir():
+        raise DatasetNotFoundError(
+            f"{printable(os.fspath(path))} is a folder: name one file, such as those in the folder data of a table",
+            kind="object",
+            name=name,
+        )
     meta = store.head(name)
     source = SourceFile(store, name, meta.size, meta.identity)
     return _inspection(f"{store.uri}/{name}", run(describe_file(source, active.limits), active.fetch))

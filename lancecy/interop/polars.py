@@ -15,8 +15,9 @@ recognised is not pushed down.
 from __future__ import annotations
 
 import io
+import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -282,9 +283,9 @@ def to_polars_lazy(source: Source, filter: Filter = None) -> pl.LazyFrame:
         from polars.io.plugins import register_io_source
     except ImportError as error:
         raise ImportError("to_polars_lazy needs Polars: pip install polars") from error
-    return register_io_source(
-        _Reader(source, filter), schema=_frame(source.schema.empty_table()).schema, is_pure=True
-    )
+    # A scan returns blobs as their descriptions.
+    schema = _frame(source.scanner().schema.empty_table()).schema
+    return register_io_source(_Reader(source, filter), schema=schema, is_pure=True)
 
 
 def to_polars(scan: Scan) -> pl.DataFrame:
@@ -309,7 +310,20 @@ def to_polars(scan: Scan) -> pl.DataFrame:
 def _frame(rows: pa.Table | pa.RecordBatch) -> pl.DataFrame:
     import polars as pl
 
+    if not all(map(_is_readable, (rows.schema.metadata, *(field.metadata for field in rows.schema)))):
+        fields = [field.remove_metadata() for field in rows.schema]
+        rows = type(rows).from_arrays(rows.columns, schema=pa.schema(fields))
     return cast("pl.DataFrame", pl.from_arrow(rows))
+
+
+def _is_readable(metadata: Mapping[bytes, bytes] | None) -> bool:
+    """Whether Polars, which panics otherwise, can read metadata: it is text."""
+    try:
+        for part in itertools.chain.from_iterable((metadata or {}).items()):
+            part.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _with_texts(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

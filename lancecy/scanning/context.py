@@ -154,7 +154,7 @@ class ScanContext:
         """
         if ids is None:
             return np.arange(self.table.ids.size)
-        return np.array([self._place(number) for number in sorted(set(ids))], np.int64)
+        return np.array(sorted({self._place(number) for number in ids}), np.int64)
 
     def selected(self, ids: Sequence[int] | None) -> list[Fragment]:
         """The fragments with these ids in table order, or all of them."""
@@ -238,7 +238,7 @@ class ScanContext:
         if not (self.table.bases[1:] != self.table.bases[:-1]).any():
             return list(range(len(fragment_ids)))
         queues: dict[int, list[int]] = defaultdict(list)
-        numbers = np.searchsorted(self.table.ids, np.array(fragment_ids, np.int64))
+        numbers = self.table.indices(np.array(fragment_ids, np.int64))
         for index, base in enumerate(self.table.first_bases(numbers).tolist()):
             queues[base].append(index)
         return [index for turn in zip_longest(*queues.values()) for index in turn if index is not None]

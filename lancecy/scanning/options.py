@@ -77,6 +77,7 @@ UNSUPPORTED_SCANS = {
     "full_text_query": "lancecy has no full-text search yet; filter with LIKE or contains()",
     "index_segments": "a scan uses all segments of an index",
     "scan_stats_callback": "scanner(…).analyze() returns the rows, bytes and requests of a scan",
+    "blob_mode": "take_blobs reads the bytes of blobs; the columns of a scan have their descriptions",
     "row_addr_allowlist": "filter with _rowaddr IN (…)",
     "row_addr_blocklist": "filter with _rowaddr NOT IN (…)",
 }

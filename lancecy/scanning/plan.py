@@ -253,7 +253,7 @@ def unit_sizes(context: ScanContext, projection: Projection, units: Sequence[Sca
     table = np.array([(u.fragment, u.start, u.stop, u.rows, u.position) for u in units], np.int64).reshape(
         -1, 5
     )
-    numbers = np.searchsorted(context.table.ids, table[:, _FRAGMENT])
+    numbers = context.table.indices(table[:, _FRAGMENT])
     found: list[float] = _sizes(
         context, _Whole(numbers, table, table[:, _ROWS]), fields, False, made
     ).tolist()

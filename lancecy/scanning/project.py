@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from lancecy.encodings.arrow.assemble import pruned
 from lancecy.encodings.arrow.columns import ArrowArray, bare_type, storage_of
+from lancecy.errors import SchemaError
 from lancecy.expr import Bound, Expr, bind, conjuncts
 from lancecy.expr.nodes import Call
 from lancecy.expr.nodes import Column as ColumnExpr
@@ -257,6 +258,12 @@ class _Columns:
         outputs = tuple(_output(schema, names, virtual, coded, name, expr) for name, expr in columns)
         asked = {"_rowid": request.with_row_id, "_rowaddr": request.with_row_address}
         listed = {out.field.name for out in outputs if out.virtual is not None}
+        for name, wanted in asked.items():
+            if wanted and name not in virtual:
+                raise SchemaError(
+                    f"the table has a column {name!r} of its own, which hides the one that the scan would add",
+                    difference=name,
+                )
         outputs += tuple(
             _virtual(name, name) for name, wanted in asked.items() if wanted and name not in listed
         )

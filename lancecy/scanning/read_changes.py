@@ -182,6 +182,8 @@ def _tasks_of(
     projection = context.projection(request)
     for fragment in pair.touched(side):
         num_rows = context.physical_rows(fragment)
+        if num_rows > _MOST_ROWS:
+            context.files(fragment.id)  # the manifest may claim any number, which opening the files refuses
         step = num_rows
         if blocksize is not None:
             size = num_rows * _row_bytes(context, fragment, projection)

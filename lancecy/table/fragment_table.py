@@ -39,7 +39,8 @@ class FragmentTable:
 
     Attributes
     ----------
-    ids : (num_fragments,) int64, ascending
+    ids : (num_fragments,) int64
+        Ascending, but in tables of release 0.16.0, which gave ids twice.
     rows : (num_fragments,) int64
         Physical rows, 0 if the manifest does not state them.
     live : (num_fragments,) int64
@@ -73,8 +74,25 @@ class FragmentTable:
 
     def find(self, fragment_id: int) -> int | None:
         """Index of the fragment with this id, None if there is none."""
-        index = int(np.searchsorted(self.ids, fragment_id))
+        if self._order is None:
+            index = int(np.searchsorted(self.ids, fragment_id))
+        else:
+            index = int(self.indices(np.array([fragment_id], np.int64))[0])
         return index if index < self.ids.size and self.ids[index] == fragment_id else None
+
+    def indices(self, fragment_ids: Int64) -> Int64:
+        """(n,) int64: index of each of these fragments, which exist; there is at least one in the table."""
+        order = self._order
+        if order is None:
+            return np.searchsorted(self.ids, fragment_ids)
+        places = np.searchsorted(self.ids, fragment_ids, sorter=order)
+        found: Int64 = order[np.minimum(places, order.size - 1)]
+        return found
+
+    @cached_property
+    def _order(self) -> Int64 | None:
+        """The indices of the fragments by ascending id; None if they are in this order."""
+        return None if bool((self.ids[1:] > self.ids[:-1]).all()) else np.argsort(self.ids)
 
     def first_bases(self, numbers: Int64) -> Int64:
         """(n,) int64: the base of the first file of some fragments; -1 without a base or a file."""

@@ -88,7 +88,7 @@ def index_view(entry: IndexEntry) -> Index:
         entry.name,
         list(entry.fields),
         entry.dataset_version,
-        frozenset(roaring.decode(bitmap).tolist()) if bitmap.size else frozenset(),
+        frozenset(roaring.fragment_ids(bitmap).tolist()) if bitmap.size else frozenset(),
         told.version,
         told.created_at,
         entry.base_id,

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from lancecy.encodings.arrow.json import to_stored
 from lancecy.encodings.arrow.map_nested import map_nested
 from lancecy.encodings.arrow.nulls import null_mask
-from lancecy.errors import SchemaError, UnsupportedError, printable
+from lancecy.errors import FormatError, SchemaError, UnsupportedError, printable
 from lancecy.schema import (
     BLOB_EXTENSION,
     BLOB_KEY,
@@ -333,6 +333,11 @@ def _fit(field: Field, given: Field, path: str) -> Field:
         return replace(field, children=_members(field.children, given.children, f"{path}."))
     if not field.children:
         return field
+    if len(field.children) != len(given.children):
+        raise FormatError(
+            f"field {printable(path)!r} of type {printable(field.logical_type)} has {len(field.children)} children in the "
+            f"schema of the table, where it needs {len(given.children)}"
+        )
     # The name of a list's only child does not matter.
     pairs = zip(field.children, given.children, strict=True)
     below = tuple(_fit(mine, theirs, f"{path}.{mine.name}") for mine, theirs in pairs)

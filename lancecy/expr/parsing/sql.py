@@ -93,7 +93,7 @@ def _parsed(text: str, reader: _Reader) -> Expr:
         problem = (
             "it is empty" if not any(trees) else "a semicolon separates statements, and a filter is none"
         )
-        raise ExpressionError(f"cannot read the filter {text!r}: {problem}", text=text)
+        raise ExpressionError(f"cannot read the expression {text!r}: {problem}", text=text)
     try:
         return reader.read(trees[0])
     except ExpressionError as error:
@@ -396,6 +396,8 @@ _HANDLERS: dict[str, tuple[Callable[[_Reader, Any], Expr], frozenset[str]]] = {
     "Between": (_between, frozenset({"this", "low", "high", "symmetric"})),
     "Like": (_like("like"), _TWO | {"negate"}),
     "ILike": (_like("ilike"), _TWO | {"negate"}),
+    # ``RLIKE`` and ``REGEXP``.
+    "RegexpLike": (_like("regexp_like"), _TWO | {"negate"}),
     "Escape": (_escape, _TWO),
     "Case": (_case, frozenset({"this", "ifs", "default"})),
     "Cast": (_cast, frozenset({"this", "to", "_type"})),

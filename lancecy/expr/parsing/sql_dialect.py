@@ -80,13 +80,15 @@ def syntax_error(text: str, error: Any) -> ExpressionError:
     elif what.startswith("Invalid expression"):
         what = "unexpected text"
     if not details.get("line"):
-        return ExpressionError(f"cannot read the filter {text!r}: {what}", text=text)
+        return ExpressionError(f"cannot read the expression {text!r}: {what}", text=text)
     highlight = str(details.get("highlight") or "")
     before = text.split("\n")[: int(details["line"]) - 1]
     position = sum(len(line) + 1 for line in before) + max(0, int(details["col"]) - len(highlight))
     near = f" near {highlight!r}" if highlight else ""
     return ExpressionError(
-        f"cannot read the filter {text!r}: {what}{near} at character {position}", text=text, position=position
+        f"cannot read the expression {text!r}: {what}{near} at character {position}",
+        text=text,
+        position=position,
     )
 
 

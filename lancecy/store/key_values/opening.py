@@ -130,10 +130,13 @@ def _factory(url: str) -> KeyValueFactory:
     scheme = scheme.partition("+")[0].lower() if mark else ""
     factory: Any = _FACTORIES.get(scheme)
     if factory is None:
-        close = nearest(scheme, list(_FACTORIES)) or sorted(_FACTORIES)
+        # Nobody writes the URL of a stand-in.
+        known = sorted(_FACTORIES.keys() - {"lost"})
+        close = nearest(scheme, known, limit=1)
+        advice = f"; did you mean {close[0]}://?" if close else ""
         raise UnsupportedError(
             f"no key-value store of manifests for {printable(scheme) + '://' if scheme else 'text without a scheme'} is "
-            f"known; there are {', '.join(f'{name}://' for name in close)}",
+            f"known; there are {', '.join(f'{name}://' for name in known)}{advice}",
             feature="manifest store",
         )
     if isinstance(factory, str):

@@ -152,7 +152,7 @@ def parse_age(text: str) -> int:
         if part is None or part[2] not in _UNITS:
             raise ValueError(
                 f"a duration is expected, such as '14d' or '1h 30m', and {rest[:20]!r} is no number with a unit "
-                "(ms, s, m, h, d, w, M for months, y)"
+                "(ns, us, ms, s, m, h, d, w, M for months, y)"
             )
         total += Decimal(part[1]) * _UNITS[part[2]]
         rest = rest[part.end() :]

@@ -172,7 +172,7 @@ def covered(entry: IndexEntry) -> frozenset[int] | None:
     if entry.fragment_bitmap is None:
         return None
     bitmap: Memory = np.frombuffer(entry.fragment_bitmap, np.uint8)
-    return frozenset(roaring.decode(bitmap).tolist())
+    return frozenset(roaring.fragment_ids(bitmap).tolist())
 
 
 def check_movable(base: ManifestFile) -> None:

@@ -221,6 +221,8 @@ class _File:
         self._path = path
         try:
             found: Any = json.loads(memory.tobytes())
+            # Half a surrogate pair can be escaped, but is no text that could be written again.
+            json.dumps(found, ensure_ascii=False).encode()
         except (ValueError, RecursionError) as error:
             raise FormatError(f"{path} is no JSON: {error}", path=path) from error
         if not isinstance(found, dict):
@@ -254,7 +256,8 @@ class _File:
                 return None
             raise self._wrong(keys[0], value, "a time like 2026-01-31T12:00:00Z")
         try:
-            moment = datetime.fromisoformat(match[1] + match[3].upper())
+            # Near the ends of the calendar, a time that can be written may be none in UTC.
+            moment = datetime.fromisoformat(match[1] + match[3].upper()).astimezone(UTC)
             seconds = int(moment.timestamp())
         except (ValueError, OverflowError):
             raise self._wrong(keys[0], value, "a time like 2026-01-31T12:00:00Z") from None

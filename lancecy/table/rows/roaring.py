@@ -17,7 +17,7 @@ from lancecy.errors import FormatError
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.store.base import Memory
 
-__all__ = ["decode", "decode_first", "encode", "union"]
+__all__ = ["decode", "decode_first", "encode", "fragment_ids", "union"]
 
 Int64 = NDArray[np.int64]
 
@@ -71,6 +71,21 @@ def decode_first(memory: Memory, limits: Limits = DEFAULT_LIMITS) -> tuple[Int64
             position=error.position,
         ) from None
     return numbers, size
+
+
+def fragment_ids(memory: Memory, limits: Limits = DEFAULT_LIMITS) -> Int64:
+    """The ids of fragments in a serialized roaring bitmap; parameters and result as of :func:`decode`.
+
+    Raises
+    ------
+    FormatError
+        As :func:`decode`.
+    LimitError
+        More ids than ``limits.fragments``.
+    """
+    total, _ = kernels.measure_bitmap(memory)
+    limits.check("fragments", max(total, 0), "number of fragments in a bitmap")
+    return decode(memory, limits)
 
 
 def encode(numbers: Int64) -> bytes:
