@@ -25,7 +25,7 @@ MISTAKES: dict[str, Callable[[lancecy.Dataset], object]] = {
     "delete by a missing column": lambda ds: ds.delete("idd = 3"),
     "fragment": lambda ds: ds.get_fragments()[0].to_table(["idd"]),
     "scan": lambda ds: lancecy.scan(ds.uri, columns=["idd"]),
-    "not a file": lambda ds: lancecy.inspect(f"{ds.uri}/_versions"),
+    "no such file": lambda ds: lancecy.inspect(f"{ds.uri}/data/none.lance"),
 }
 
 
