@@ -33,8 +33,8 @@ _FIRST_WINDOW_BYTES = 2 << 20
 _GROWTH = 8
 _FIRST_ROWS = 16384
 """Rows that are searched first for a few that pass: fewer take as long."""
-_ON_DEMAND = 1
-"""First windows that are not read ahead: queries that want ten rows end before the next one."""
+_ON_DEMAND = 2
+"""First windows that are not read ahead: queries that want ten rows end before the next one, and Polars asks once more."""
 
 T = TypeVar("T")
 U = TypeVar("U")
