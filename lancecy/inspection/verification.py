@@ -442,13 +442,28 @@ class _Run:
         try:
             column = read_field(files, wanted, rows, self.context.session)
         except LanceError as error:
-            self.add("column", where, error)
+            if not self._are_deleted_nulls(files, wanted, rows):
+                self.add("column", where, error)
             return None
         try:
             column.validate(full=True)
         except pa.ArrowInvalid as error:
             self.add("values", where, error)
         return column
+
+    def _are_deleted_nulls(self, files: FragmentFiles, wanted: Field, rows: RowSelection) -> bool:
+        """Whether rows cannot be read only because deleted ones have nulls where the column may have none by now."""
+        start, stop = rows.ends
+        gone = np.empty(0, np.int64) if files.deleted is None else files.deleted.between(start, stop)
+        if not len(gone):
+            return False
+        live = RowSelection(files.num_rows, indices=np.setdiff1d(np.arange(start, stop), gone))
+        try:
+            read_field(files, _nullable(wanted), rows, self.context.session).validate(full=True)
+            read_field(files, wanted, live, self.context.session)
+        except (LanceError, pa.ArrowInvalid):
+            return False
+        return True
 
     def _statistics(self, files: FragmentFiles, wanted: Field, pieces: list[ArrowArray], place: str) -> None:
         paths = list(_paths(wanted))
@@ -507,6 +522,11 @@ class _Run:
         if sequence is None or len(sequence) != files.num_rows:
             return None
         return sequence.take(files.live(0, files.num_rows).to_indices())
+
+
+def _nullable(field: Field) -> Field:
+    """The field as if nulls were allowed in it and below it."""
+    return replace(field, nullable=True, children=tuple(map(_nullable, field.children)))
 
 
 def _pieces(num_rows: int, nbytes: int) -> Iterator[tuple[int, int]]:

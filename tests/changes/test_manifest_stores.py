@@ -110,7 +110,12 @@ def test_password_alone_is_taken_out_of_a_url() -> None:
 def test_wrong_manifest_store_is_refused_before_anything_is_written(uri: str) -> None:
     wrong: list[tuple[object, type[Exception], str]] = [
         (5, TypeError, "'manifest_store' is a URL or an object with the methods of"),
-        ("redis://host/1", UnsupportedError, "no key-value store of manifests for redis://"),
+        (
+            "redis://host/1",
+            UnsupportedError,
+            "for redis:// is known; there are dynamodb://, postgresql://, sqlite://$",
+        ),
+        ("postgres://host/d", UnsupportedError, "did you mean postgresql://"),
         ("sqlite://", ValueError, "a file that all processes"),
         (
             "postgresql://me:s3cret-word@127.0.0.1:1/d",

@@ -133,7 +133,7 @@ def test_changes_of_a_clone_stay_in_its_own_folder(tmp_path: Path) -> None:
 def test_existing_table_is_never_replaced_by_a_clone(tmp_path: Path) -> None:
     source = a_table(tmp_path / "t")
     other = lancecy.write_dataset({"x": [1]}, tmp_path / "other")
-    with pytest.raises(ExistsError):
+    with pytest.raises(ExistsError, match="other has a table already; clone to another place"):
         clone(source, 5, tmp_path / "other")
     assert other.checkout_latest().to_table().to_pydict() == {"x": [1]}
 

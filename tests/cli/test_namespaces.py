@@ -39,6 +39,21 @@ def test_ls_and_tree(root: Path) -> None:
     assert "lancecy: there is no namespace 'missing'" in found.stderr
 
 
+def test_every_command_speaks_json(root: Path) -> None:
+    assert run_json("ns", "tree", root) == {
+        "namespaces": {
+            "sales": {"namespaces": {"old": {"namespaces": {}, "tables": []}}, "tables": ["orders"]}
+        },
+        "tables": ["top"],
+    }
+    created = run_json("ns", "create", root, "new")
+    assert created == {"kind": "namespace", "name": "new", "change": "created"}
+    renamed = run_json("ns", "rename", root, "top", "new.top")
+    assert renamed == {"kind": "table", "name": "new.top", "change": "renamed", "before": "top"}
+    for name, kind in (("new.top", "table"), ("new", "namespace")):
+        assert run_json("ns", "drop", root, name) == {"kind": kind, "name": name, "change": "dropped"}
+
+
 def test_changes(root: Path) -> None:
     assert run("ns", "create", root, "sales.new", "--set", "k=v").exit_code == 0
     assert run_json("ns", "describe", root, "sales.new")["properties"] == {"k": "v"}

@@ -111,6 +111,17 @@ def test_a_file_without_rows_needs_a_schema(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a.lance"]
 
 
+def test_a_file_at_the_root_of_a_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with lancecy.LanceFileWriter("memory://one.lance") as writer:
+        writer.write_batch(ROWS)
+    assert lancecy.LanceFileReader("memory://one.lance").num_rows() == ROWS.num_rows
+    assert lancecy.inspect("memory://one.lance").num_rows == ROWS.num_rows
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ValueError, match="not the path of a file"):
+        lancecy.LanceFileWriter("s3://bucket")
+
+
 def write_and_stop(writer: lancecy.LanceFileWriter) -> None:
     with writer:
         writer.write_batch(ROWS.slice(0, 2))

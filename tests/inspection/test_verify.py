@@ -41,6 +41,13 @@ def _data_file(table: Path) -> Path:
     return table / "data" / lancecy.dataset(table).get_fragments()[0].data_files()[0].path
 
 
+def test_nulls_of_deleted_rows_are_no_damage(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset({"id": [1, 2], "u": [None, 5]}, tmp_path / "t", data_storage_version="2.0")
+    ds.delete("id = 1")
+    ds.alter_columns({"path": "u", "nullable": False})
+    assert ds.verify().is_ok
+
+
 def test_missing_file_is_found_and_the_rest_read(tmp_path: Path) -> None:
     table = _copy("14.0.2_v21_deleted", tmp_path)
     fragments = lancecy.dataset(table).get_fragments()
