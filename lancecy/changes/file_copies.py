@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from lancecy.changes.base import Change
 from lancecy.changes.base_copies import BaseCopies, base_copies
@@ -195,7 +195,7 @@ def _asked(
     if fragments is None:
         return None, filter
     if isinstance(fragments, Iterable) and not isinstance(fragments, str | Expr | Term):
-        return [_fragment_id(one) for one in fragments], filter
+        return [_fragment_id(one) for one in cast("Iterable[HasFragmentId | int]", fragments)], filter
     if filter is not None:
         raise TypeError("give one filter, not two: the first argument is one too")
     return None, fragments

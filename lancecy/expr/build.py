@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -30,8 +30,11 @@ class Condition(Protocol):
         """Whether the value is one of these."""
 
 
-Filter: TypeAlias = "str | Condition | Expr | None"
-"""SQL text, or an expression of lancecy or pyarrow; None keeps every row."""
+Comparison: TypeAlias = tuple[str, str, Any]
+"""Column, operator and value."""
+Filter: TypeAlias = "str | Condition | Expr | Sequence[Comparison | Sequence[Comparison]] | None"
+"""SQL text, an expression of lancecy or pyarrow, or comparisons of which all are true (of a list of lists, those of any);
+None keeps every row."""
 
 
 class Term:
