@@ -76,7 +76,9 @@ def _binary(width: int, kind: pa.DataType) -> Maker:
 def _texts(random: Random, rows: int) -> pa.Array:
     syllables = np.array([f"w{n:05d}" for n in range(5000)])
     first, second = (syllables[random.integers(0, 5000, rows)] for _ in range(2))
-    return pa.array(np.char.add(first, second))
+    made = pa.array(np.char.add(first, second))
+    # Arrow cuts very many texts into chunks.
+    return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
 
 
 def _words(random: Random, rows: int) -> pa.Array:

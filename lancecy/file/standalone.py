@@ -83,7 +83,8 @@ def _open(source: SourceFile, limits: Limits, cache: ByteCache | None) -> Read[S
     (descriptor,) = yield from read_parts(source, container.held, [container.descriptor])
     written = decode_file_schema(descriptor, limits)
     is_flat = container.version > (2, 0)
-    num_nodes, columns, fields = _fields_of(written.fields, is_flat)
+    find = _kept_fields if container.num_columns <= _FEW_COLUMNS else _fields_of
+    num_nodes, columns, fields = find(written.fields, is_flat)
     if num_nodes != container.num_columns:
         raise UnsupportedError(
             f"the file has {container.num_columns} columns for {num_nodes} fields, which only its table explains: "
@@ -95,14 +96,17 @@ def _open(source: SourceFile, limits: Limits, cache: ByteCache | None) -> Read[S
     return StandaloneFile(reader, Schema(fields, written.metadata), start, columns)
 
 
-# Files of an index have the same fields in every table.
-@lru_cache(maxsize=64)
 def _fields_of(written: tuple[Field, ...], is_flat: bool) -> tuple[int, FieldColumns, tuple[Field, ...]]:
     """The number of columns that these fields have, the fields and their columns, and the fields as they are read."""
     nodes = [node for top in written for node in _with_column(top, is_flat)]
     numbers = {node.id: number for number, node in enumerate(nodes)}
     listed = frozenset(node.id for top in written for node in top.walk())
     return len(nodes), FieldColumns(numbers, listed, written), tuple(map(_as_read, written))
+
+
+# Files of an index have the same few fields in every table.
+_kept_fields = lru_cache(maxsize=64)(_fields_of)
+_FEW_COLUMNS = 16
 
 
 def _with_column(field: Field, is_flat: bool) -> Iterator[Field]:

@@ -27,7 +27,6 @@ from lancecy.index.label_list import LabelList
 from lancecy.index.ngram import NGram
 from lancecy.index.segment import Segment
 from lancecy.index.zones import ZoneMap
-from lancecy.limits import Limits
 from lancecy.schema import Field
 from lancecy.table.manifest import IndexEntry
 from lancecy.table.rows import roaring
@@ -155,7 +154,7 @@ def segment_of(snapshot: Snapshot, entry: IndexEntry, data_type: pa.DataType) ->
         raise _unknown(entry, "it holds further columns")
     is_list = family(data_type) == "list"
     fits = is_bounded(data_type) if kind is None or not kind.for_lists else is_list
-    covered = _covered(snapshot, entry, snapshot.limits)
+    covered = _covered(snapshot, entry)
     if not fits or not covered:
         return None
     stable = snapshot.manifest.has_stable_row_ids
@@ -191,12 +190,12 @@ def _probed(segment: Segment) -> OpenedSegment:
     raise _unknown(segment.entry, "it does not state its type, and its files are not known")
 
 
-def _covered(snapshot: Snapshot, entry: IndexEntry, limits: Limits) -> frozenset[int]:
+def _covered(snapshot: Snapshot, entry: IndexEntry) -> frozenset[int]:
     """The fragments of the bitmap that exist now."""
     if entry.fragment_bitmap is None:
         raise _unknown(entry, "it does not state the fragments it covers")
     bitmap = np.frombuffer(entry.fragment_bitmap, np.uint8)
-    stated, present = roaring.fragment_ids(bitmap, limits), snapshot.manifest.fragment_table.ids
+    stated, present = roaring.fragment_ids(bitmap), snapshot.manifest.fragment_table.ids
     places = np.searchsorted(stated, present)
     is_covered = np.append(stated, -1)[places] == present
     return frozenset(present[is_covered].tolist())

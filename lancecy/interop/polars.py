@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 
 from lancecy import kernels
 from lancecy.encodings.arrow.columns import validity_of
+from lancecy.encodings.arrow.nulls import with_members
 from lancecy.encodings.blocks.memory import allocate
 from lancecy.expr.build import Filter
 from lancecy.expr.clock import time_now
@@ -310,20 +311,35 @@ def to_polars(scan: Scan) -> pl.DataFrame:
 def _frame(rows: pa.Table | pa.RecordBatch) -> pl.DataFrame:
     import polars as pl
 
-    if not all(map(_is_readable, (rows.schema.metadata, *(field.metadata for field in rows.schema)))):
-        fields = [field.remove_metadata() for field in rows.schema]
-        rows = type(rows).from_arrays(rows.columns, schema=pa.schema(fields))
+    if not _is_text_only(rows.schema.metadata):
+        rows = rows.replace_schema_metadata(None)
+    if not all(map(_is_readable, rows.schema)):
+        rows = rows.cast(pa.schema(map(_without_metadata, rows.schema), rows.schema.metadata))
     return cast("pl.DataFrame", pl.from_arrow(rows))
 
 
-def _is_readable(metadata: Mapping[bytes, bytes] | None) -> bool:
-    """Whether Polars, which panics otherwise, can read metadata: it is text."""
+def _is_readable(field: pa.Field) -> bool:
+    """Whether Polars, which panics otherwise, can read the metadata of a field and of those below it."""
+    kind = field.type
+    return _is_text_only(field.metadata) and all(_is_readable(kind.field(i)) for i in range(kind.num_fields))
+
+
+def _is_text_only(metadata: Mapping[bytes, bytes] | None) -> bool:
     try:
         for part in itertools.chain.from_iterable((metadata or {}).items()):
             part.decode()
     except UnicodeDecodeError:
         return False
     return True
+
+
+def _without_metadata(field: pa.Field) -> pa.Field:
+    kind = field.type
+    if pa.types.is_map(kind):
+        plain = pa.map_(_without_metadata(kind.key_field), _without_metadata(kind.item_field))
+    else:
+        plain = with_members(kind, _without_metadata)
+    return pa.field(field.name, plain, field.nullable)
 
 
 def _with_texts(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -43,6 +43,8 @@ __all__ = [
 _RESERVED = frozenset(
     ("_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version")
 )
+_OF_BYTES = b"lancecy:blob of bytes"
+"""Key in the metadata of Arrow fields that :func:`with_blobs` makes; stored nowhere."""
 _BLOB_TYPE = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.string())])
 # Arrow stores these as text, and the format does not.
 _JSON = frozenset((b"arrow.json", b"lance.json"))
@@ -112,6 +114,7 @@ def _with_blobs(field: pa.Field) -> pa.Field:
     is_binary = types.is_binary(kind) or types.is_large_binary(kind)
     if is_binary and metadata.pop(BLOB_KEY.encode(), None) is not None:
         metadata[EXTENSION_KEY.encode()] = BLOB_EXTENSION.encode()
+        metadata[_OF_BYTES] = b"true"
         return pa.field(field.name, _BLOB_TYPE, field.nullable, metadata)
     if types.is_struct(kind):
         return field.with_type(pa.struct([_with_blobs(child) for child in kind]))
@@ -161,7 +164,7 @@ def _field(field: pa.Field, parent: int, ids: Iterator[int], path: str) -> Field
     kind, number = field.type, next(ids)
     is_extension = isinstance(kind, pa.BaseExtensionType)
     found = exported_metadata(field) if is_extension else field.metadata or {}
-    metadata = {key.decode(): value for key, value in found.items()}
+    metadata = {key.decode(): value for key, value in found.items() if key != _OF_BYTES}
     if metadata.get(EXTENSION_KEY) in _JSON:
         return _json(field, number, parent, metadata)
     kind = kind.storage_type if is_extension else kind
@@ -226,9 +229,8 @@ def _logical(kind: pa.DataType, path: str) -> str:
 
 def _has_blobs_of_bytes(kind: pa.DataType) -> bool:
     """Whether these are lists of blobs that :func:`with_blobs` made of bytes."""
-    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or kind.value_type != _BLOB_TYPE:
-        return False
-    return (kind.value_field.metadata or {}).get(EXTENSION_KEY.encode()) == BLOB_EXTENSION.encode()
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return is_list and _OF_BYTES in (kind.value_field.metadata or {})
 
 
 def _hint(logical: str) -> int:

@@ -758,3 +758,14 @@ def test_plan_names_what_is_read_and_written(ds: lancecy.Dataset) -> None:
     assert "copy of updated rows   v" in text and "fragment 0: 3 rows" in text
     with pytest.raises(SchemaError, match="'z'"):
         merge.explain_plan(pa.schema({"id": pa.int64(), "w": pa.float64(), "z": pa.int8()}))
+
+
+@pytest.mark.parametrize("member", [{"y": "q"}, {"x": {"z": 1}}])
+def test_members_that_the_table_does_not_have_are_refused(tmp_path: Path, member: dict[str, Any]) -> None:
+    ds = lancecy.write_dataset({"id": [0], "u": [{"x": {"a": 1}, "w": 2}]}, tmp_path / "t")
+    builder = ds.merge_insert("id").when_matched_update_all()
+    with pytest.raises(SchemaError, match=r"the table has no column 'u\.(y|x\.z)'"):
+        builder.execute(pa.table({"id": [0], "u": [member]}))
+    assert ds.checkout_latest().version == 1
+    removed = ds.merge_insert("id").when_matched_delete().execute(pa.table({"id": [0], "u": [member]}))
+    assert removed["num_deleted_rows"] == 1

@@ -239,13 +239,26 @@ def test_external_blobs_in_a_base(tmp_path: Path) -> None:
         untrusted.take_blobs("b", indices=[0])
 
 
+OF_BYTES = pa.field("b", pa.large_binary(), metadata=BLOB)
+OF_STRUCTS = pa.field(
+    "b",
+    pa.struct([("data", pa.large_binary()), ("uri", pa.string())]),
+    metadata={"ARROW:extension:name": "lance.blob.v2"},
+)
+
+
 @pytest.mark.parametrize("is_mine", [True, False])
-def test_lists_of_blobs_are_appended_to_the_other_library_s_table(tmp_path: Path, is_mine: bool) -> None:
+@pytest.mark.parametrize("blob", [OF_BYTES, OF_STRUCTS])
+def test_lists_of_blobs_are_appended_to_the_other_library_s_table(
+    tmp_path: Path, blob: pa.Field, is_mine: bool
+) -> None:
     import lance
 
-    blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    given: list[Any] = (
+        [b"q", b""] if blob is OF_BYTES else [{"data": b"q", "uri": None}, {"data": b"", "uri": None}]
+    )
     schema = pa.schema([pa.field("id", pa.int64()), pa.field("s", pa.list_(blob))])
-    table = pa.table([pa.array([1]), pa.array([[b"q", b""]], pa.list_(blob))], schema=schema)
+    table = pa.table([pa.array([1]), pa.array([given], pa.list_(blob))], schema=schema)
     first, second = (lancecy, lance) if is_mine else (lance, lancecy)
     first.write_dataset(table, str(tmp_path / "t"), data_storage_version="2.2")
     second.write_dataset(table, str(tmp_path / "t"), mode="append")

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lancecy.changes.merging.keys import check_key_type
 from lancecy.encodings.arrow.columns import bare_type
-from lancecy.errors import ColumnNotFoundError, ExpressionError, SchemaError
+from lancecy.errors import ColumnNotFoundError, ExpressionError, SchemaError, printable
 from lancecy.expr import Bound, bind, fix_clock, parse
 from lancecy.expr.build import Filter
 from lancecy.schema import Schema
@@ -159,6 +159,10 @@ def rules_of(clauses: Clauses, on: tuple[str, ...], table: Schema, source: pa.Sc
     deleted = None
     if clauses.deletes and clauses.deleted is not None:
         deleted = _bound(clauses.deleted, table.scanned.arrow, instant)
+    partial = [f for f in source if f.name in table.names and lacks_members(table, f)]
+    if clauses.matched == "update" or clauses.inserts:
+        for given in partial:
+            _check_members(table.arrow.field(given.name).type, given.type, given.name)
     of_target = [path[1] for path in used if path[0] == "target"]
     of_target += [] if deleted is None else deleted.columns
     return Rules(
@@ -170,7 +174,7 @@ def rules_of(clauses: Clauses, on: tuple[str, ...], table: Schema, source: pa.Sc
         tuple(dict.fromkeys([*on, *of_target])),
         tuple(name for name in table.names if name in source.names),
         tuple(name for name in table.names if name not in source.names),
-        tuple(f.name for f in source if f.name in table.names and lacks_members(table, f)),
+        tuple(f.name for f in partial),
     )
 
 
@@ -185,6 +189,18 @@ def lacks_members(table: Schema, given: pa.Field) -> bool:
     field = table.field(given.name)
     is_blob = any(node.is_blob for node in field.walk())
     return not is_blob and _lacks(table.arrow.field(given.name).type, given.type)
+
+
+def _check_members(wanted: pa.DataType, given: pa.DataType, path: str) -> None:
+    """Refuse members of structs that the table does not have, whose values would be lost."""
+    if not (pa.types.is_struct(wanted) and pa.types.is_struct(given)):
+        return
+    known = {member.name: member.type for member in wanted}
+    for member in given:
+        name = f"{path}.{member.name}"
+        if member.name not in known:
+            raise SchemaError(f"the table has no column {printable(name)!r}", difference=name)
+        _check_members(known[member.name], member.type, name)
 
 
 def _lacks(wanted: pa.DataType, given: pa.DataType) -> bool:

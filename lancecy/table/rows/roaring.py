@@ -13,7 +13,7 @@ import pyroaring
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.errors import FormatError
+from lancecy.errors import FormatError, LimitError
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.store.base import Memory
 
@@ -22,6 +22,7 @@ __all__ = ["decode", "decode_first", "encode", "fragment_ids", "union"]
 Int64 = NDArray[np.int64]
 
 _BYTES_PER_NUMBER = 8
+_MOST_FRAGMENTS = DEFAULT_LIMITS.fragments
 
 
 def decode(memory: Memory, limits: Limits = DEFAULT_LIMITS) -> Int64:
@@ -73,7 +74,7 @@ def decode_first(memory: Memory, limits: Limits = DEFAULT_LIMITS) -> tuple[Int64
     return numbers, size
 
 
-def fragment_ids(memory: Memory, limits: Limits = DEFAULT_LIMITS) -> Int64:
+def fragment_ids(memory: Memory) -> Int64:
     """The ids of fragments in a serialized roaring bitmap; parameters and result as of :func:`decode`.
 
     Raises
@@ -81,11 +82,17 @@ def fragment_ids(memory: Memory, limits: Limits = DEFAULT_LIMITS) -> Int64:
     FormatError
         As :func:`decode`.
     LimitError
-        More ids than ``limits.fragments``.
+        More ids than any table has fragments: Python's integers, which most callers make of them, take ten times the
+        memory.
     """
     total, _ = kernels.measure_bitmap(memory)
-    limits.check("fragments", max(total, 0), "number of fragments in a bitmap")
-    return decode(memory, limits)
+    if total > _MOST_FRAGMENTS:
+        raise LimitError(
+            f"a bitmap names {total:,} fragments, and lancecy reads {_MOST_FRAGMENTS:,} at most: create the index again",
+            limit="fragments",
+            claimed=total,
+        )
+    return decode(memory)
 
 
 def encode(numbers: Int64) -> bytes:

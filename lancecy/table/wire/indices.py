@@ -62,7 +62,7 @@ def _entries(data: bytes, limits: Limits) -> tuple[IndexEntry, ...]:
 # A new version of a table mostly has the indices of the one before it.
 _kept_entries = lru_cache(maxsize=32)(_entries)
 _MOST_KEPT = 1 << 16
-"""Most bytes of a section whose entries are kept."""
+"""Most bytes of a section or an entry whose meaning is kept."""
 
 
 def decode_index(raw: bytes, limits: Limits = DEFAULT_LIMITS) -> IndexEntry:
@@ -136,10 +136,9 @@ def describe_index(entry: IndexEntry) -> IndexDescription:
     ----------
     entry : IndexEntry
     """
-    return _described(entry.raw)
+    return _kept_description(entry.raw) if len(entry.raw) <= _MOST_KEPT else _described(entry.raw)
 
 
-@lru_cache(maxsize=64)
 def _described(raw: bytes) -> IndexDescription:
     message = table_pb2.IndexMetadata.FromString(raw)
     told = message.index_details
@@ -150,6 +149,9 @@ def _described(raw: bytes) -> IndexDescription:
         (told.type_url, told.value) if message.HasField("index_details") else None,
         tuple(message.covering_fields),
     )
+
+
+_kept_description = lru_cache(maxsize=64)(_described)
 
 
 def encode_index(entry: IndexEntry, told: IndexDescription) -> IndexEntry:
