@@ -37,7 +37,7 @@ def mistakes(ds: lancecy.Dataset, fragment: lancecy.LanceFragment) -> None:
     ds.count_rows(filter=3)  # type: ignore[arg-type]
     ds.checkout_version([1])  # type: ignore[arg-type]
     ds.take("5")  # type: ignore[arg-type]
-    ds.delete(["id = 3"])  # type: ignore[arg-type]
+    ds.delete(["id = 3"])  # type: ignore[list-item]
     lancecy.dataset(5)  # type: ignore[arg-type]
     lancecy.write_dataset({"id": [1]}, "t.lance", mode="add")  # type: ignore[arg-type]
     lancecy.write_dataset({"id": [1]}, "t.lance", max_rows_per_file="many")  # type: ignore[arg-type]
