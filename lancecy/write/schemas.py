@@ -6,7 +6,7 @@ Facts: table sheet, sections 1.2, 4.3 and 8.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import count
 
@@ -31,6 +31,7 @@ from lancecy.schema import (
 __all__ = [
     "arranged",
     "cast_schema",
+    "check_known",
     "check_name",
     "check_nulls",
     "fitted",
@@ -309,8 +310,7 @@ def _fits(field: Field, given: pa.Field) -> bool:
 def _members(wanted: tuple[Field, ...], given: tuple[Field, ...], above: str) -> tuple[Field, ...]:
     """The given columns of a table, or members of a struct, in the table's order."""
     found = {field.name: field for field in given}
-    for name in found.keys() - {field.name for field in wanted}:
-        raise SchemaError(f"the table has no column {printable(above + name)!r}", difference=above + name)
+    check_known(found, {field.name for field in wanted}, above)
     for field in wanted:
         if field.name not in found and not field.nullable:
             name = above + field.name
@@ -320,6 +320,26 @@ def _members(wanted: tuple[Field, ...], given: tuple[Field, ...], above: str) ->
     return tuple(
         _fit(field, found[field.name], above + field.name) for field in wanted if field.name in found
     )
+
+
+def check_known(given: Iterable[str], known: Collection[str], above: str = "") -> None:
+    """Refuse columns, or members of a struct, that the table does not have.
+
+    Parameters
+    ----------
+    given : iterable of str
+    known : collection of str
+        Those of the table.
+    above : str
+        Path of the struct, with a dot at its end.
+
+    Raises
+    ------
+    SchemaError
+    """
+    for name in given:
+        if name not in known:
+            raise SchemaError(f"the table has no column {printable(above + name)!r}", difference=above + name)
 
 
 def _fit(field: Field, given: Field, path: str) -> Field:

@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from lancecy.changes.merging.keys import check_key_type
 from lancecy.encodings.arrow.columns import bare_type
-from lancecy.errors import ColumnNotFoundError, ExpressionError, SchemaError, printable
+from lancecy.errors import ColumnNotFoundError, ExpressionError, SchemaError
 from lancecy.expr import Bound, bind, fix_clock, parse
 from lancecy.expr.build import Filter
 from lancecy.schema import Schema
+from lancecy.write.schemas import check_known
 
 __all__ = ["Clauses", "Rules", "keys_named", "rules_of"]
 
@@ -196,11 +197,9 @@ def _check_members(wanted: pa.DataType, given: pa.DataType, path: str) -> None:
     if not (pa.types.is_struct(wanted) and pa.types.is_struct(given)):
         return
     known = {member.name: member.type for member in wanted}
+    check_known([member.name for member in given], known, f"{path}.")
     for member in given:
-        name = f"{path}.{member.name}"
-        if member.name not in known:
-            raise SchemaError(f"the table has no column {printable(name)!r}", difference=name)
-        _check_members(known[member.name], member.type, name)
+        _check_members(known[member.name], member.type, f"{path}.{member.name}")
 
 
 def _lacks(wanted: pa.DataType, given: pa.DataType) -> bool:

@@ -140,14 +140,9 @@ def _below(child: Field, parts: Sequence[Part], length: int) -> pa.Array:
 
 def _leaf(wanted: Field, parts: Sequence[Part]) -> pa.Array:
     """The leaf; several parts have one only where it stands for a struct of which only the nulls are read."""
-    first = parts[0][1]
     arrays = [array for _, array in parts]
-    if not pa.types.is_boolean(first.type) or _are_null_alike(arrays):
-        return typed(first, wanted.arrow_type)
-    validity, null_count = _null_in_all(arrays)
-    return pa.Array.from_buffers(
-        first.type, len(first), [validity, pa.py_buffer(bytes(len(first) // 8 + 1))], null_count
-    )
+    is_stub = pa.types.is_boolean(arrays[0].type)
+    return typed(pc.coalesce(*arrays) if is_stub else arrays[0], wanted.arrow_type)
 
 
 def _structs(wanted: Field, parts: Sequence[Part]) -> pa.Array:
@@ -176,7 +171,8 @@ def _are_null_alike(arrays: Sequence[pa.Array]) -> bool:
         return False
     if first.null_count in (0, len(first)):
         return True
-    return all(array.is_valid().equals(first.is_valid()) for array in arrays[1:])
+    is_valid = first.is_valid()
+    return all(array.is_valid().equals(is_valid) for array in arrays[1:])
 
 
 def _null_in_all(arrays: Sequence[pa.Array]) -> tuple[pa.Buffer | None, int]:
