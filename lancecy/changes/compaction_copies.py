@@ -25,12 +25,11 @@ __all__ = ["Copied", "copied_fragments"]
 Copied: TypeAlias = CopiedRows | CopiedBatches
 """Rows that are copied page by page, to files of 2.x or of 0.1."""
 
-# Smaller pages are merged. Pages of numbers and texts are decoded together (``encodings.v21.joined_pages``): a take of
-# 1,000 rows from 100 of them takes about as long as from one.
+# Smaller pages are merged. Pages of numbers, texts and lists are decoded together (``encodings.v21.joined_pages``): a
+# take of 1,000 rows from 100 of them takes about as long as from one.
 _LARGE_ROWS = 8192
 _LARGE_BYTES = 256 << 10
-# Pages of lists and dictionaries are read one by one. A take of 1,000 rows from 60 pages of 9,000 lists took 15 times
-# as long as pylance's; a million rows in such pages as these are 16 pages.
+# Pages of dictionaries are read one by one; a million rows in such pages as these are 16 pages.
 _LARGE_ROWS_BY_PAGE = 65_536
 _LARGE_BYTES_BY_PAGE = 1 << 20
 
@@ -41,7 +40,8 @@ def copied_fragments(
     """Pages of the fragments that a compaction copies into one file, by the fragments' ids.
 
     A fragment is copied if no row of it is deleted, its files have the version of the new file and hold every column,
-    and its pages are large, or its batches of 0.1 nearly full. Pages of lists and dictionaries must be larger. The mode can ask for all pages that can be copied, for none, or for an error.
+    and its pages are large, or its batches of 0.1 nearly full. Pages of dictionaries must be
+    larger. The mode can ask for all pages that can be copied, for none, or for an error.
 
     Parameters
     ----------

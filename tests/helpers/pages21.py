@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from lancecy.encodings.model.pages import Column
+from lancecy.encodings.model.pages import Column, PageMemory
 from lancecy.encodings.v21.leaf import read_leaf
 from lancecy.encodings.v21.wire.decode import parse_page
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
+from lancecy.store.cache import ByteCache
 from lancecy.store.reads import SourceFile, run
 from tests.helpers.leaves import block_rows
 from tests.helpers.pages import Files
@@ -270,6 +271,12 @@ def column_of(*pages: BuiltPage, is_mapped: bool = True, gap: int = 64) -> Built
         nbytes=sum(sizes),
     )
     return BuiltColumn(column, files.add("data/x.lance", bytes(data)), files, column.num_rows)
+
+
+def cached(built: BuiltColumn) -> BuiltColumn:
+    """The column with a cache of its own."""
+    memory = PageMemory(ByteCache(1 << 20), ("column",))
+    return replace(built, column=replace(built.column, memory=memory))
 
 
 def leaf_field(logical_type: str, name: str = "c", id: int = 3, **changes: Any) -> Field:

@@ -15,12 +15,21 @@ from numpy.typing import NDArray
 from lancecy import kernels
 from lancecy.encodings.model.layouts import MiniBlock, max_repetition
 from lancecy.encodings.model.pages import Page
-from lancecy.encodings.v21.programs import Program, Wanted, program_of
+from lancecy.encodings.v21.programs import Program, Wanted, find, program_of
 from lancecy.errors import FormatError
 from lancecy.rows import RowSelection
 from lancecy.store.base import Memory
 
-__all__ = ["LARGEST_CHUNK", "ChunkSelection", "ChunkTable", "chunk_table", "select_chunks", "word_bytes"]
+__all__ = [
+    "LARGEST_CHUNK",
+    "ChunkSelection",
+    "ChunkTable",
+    "chunk_table",
+    "find_rows",
+    "parts_of",
+    "row_bounds",
+    "word_bytes",
+]
 
 Int64 = NDArray[np.int64]
 
@@ -35,7 +44,7 @@ def word_bytes(spec: MiniBlock) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkTable:
-    """All chunks of a page.
+    """All chunks of a page, or of several as if they followed each other.
 
     Attributes
     ----------
@@ -87,7 +96,7 @@ class ChunkTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkSelection:
-    """The chunks of a page of lists that a selection needs.
+    """The chunks of a table of lists that a selection needs.
 
     Attributes
     ----------
@@ -95,7 +104,7 @@ class ChunkSelection:
         None: all.
     num_rows : int
     groups : (num_groups + 1,) int64 or None
-        Chunks ``groups[i]`` to ``groups[i + 1]`` of ``chunks`` follow each other in the page.
+        Chunks ``groups[i]`` to ``groups[i + 1]`` of ``chunks`` follow each other in the table.
     ranges : (3, num_ranges) int64 or None
         Group, first row and stop of each range of rows, counted from the first that begins in the group.
     """
@@ -142,23 +151,45 @@ def chunk_table(
     if spec.num_items != page.num_rows and is_flat:
         raise FormatError(f"{spec.num_items} items in a page of {page.num_rows} rows")
     starts[-1] = spec.num_items
+    parts, program = parts_of(offsets, starts), program_of(spec)
+    if is_flat:
+        return ChunkTable(offsets, starts, parts, program=program)
+    num_chunks = starts.size - 1
+    if index is None:
+        return ChunkTable(offsets, starts, parts, *_unknown_bounds(num_chunks, page.num_rows), program)
+    if index.size != num_chunks * 16:
+        raise FormatError(f"repetition index of {index.size} bytes for {num_chunks} chunks")
+    entries = np.frombuffer(index.tobytes(), "<u8").reshape(-1, 2)
+    bounds = row_bounds(entries, np.array([num_chunks]), np.array([page.num_rows]))
+    return ChunkTable(offsets, starts, parts, *bounds, program)
+
+
+def parts_of(offsets: Int64, starts: Int64) -> Int64:
+    """(3, num_chunks) int64: offset, bytes and value slots of chunks, of which running sums are given."""
     parts = np.empty((3, starts.size - 1), np.int64)
     parts[0] = offsets[:-1]
     np.subtract(offsets[1:], offsets[:-1], out=parts[1])
     np.subtract(starts[1:], starts[:-1], out=parts[2])
-    program = program_of(spec)
-    if is_flat:
-        return ChunkTable(offsets, starts, parts, program=program)
-    entries = None
-    if index is not None:
-        if index.size != (starts.size - 1) * 16:
-            raise FormatError(f"repetition index of {index.size} bytes for {starts.size - 1} chunks")
-        entries = np.frombuffer(index.tobytes(), "<u8").reshape(-1, 2)
-    return ChunkTable(offsets, starts, parts, *_row_bounds(entries, starts.size - 1, page.num_rows), program)
+    return parts
 
 
-def select_chunks(rows: RowSelection, table: ChunkTable) -> ChunkSelection:
-    """Find the chunks that rows of lists need."""
+def find_rows(rows: RowSelection, table: ChunkTable) -> tuple[Wanted, ChunkSelection | None]:
+    """Find the chunks that rows need; positions are offsets in the table.
+
+    Returns
+    -------
+    wanted : Wanted
+        Of lists, all values of the chunks.
+    lists : ChunkSelection or None
+        The rows of lists.
+    """
+    if table.ends is None:
+        return find(table.starts, table.offsets, rows), None
+    lists = _select_chunks(rows, table)
+    return Wanted.whole(table.chunks(lists.chunks)), lists
+
+
+def _select_chunks(rows: RowSelection, table: ChunkTable) -> ChunkSelection:
     if table.begins is None or table.ends is None:
         raise TypeError("a page without lists has no index of rows")
     first, stops = (rows.indices, None) if rows.indices is not None else (rows.starts, rows.stops)
@@ -173,24 +204,40 @@ def select_chunks(rows: RowSelection, table: ChunkTable) -> ChunkSelection:
     return ChunkSelection(chunks[:num_chunks], len(rows), groups[: num_groups + 1], ranges)
 
 
-def _row_bounds(entries: NDArray[np.uint64] | None, num_chunks: int, num_rows: int) -> tuple[Int64, Int64]:
-    """Running sums, per chunk: rows that begin before it, and rows that end in it or before.
+def _unknown_bounds(num_chunks: int, num_rows: int) -> tuple[Int64, Int64]:
+    """As :func:`row_bounds`, for a page without an index: every row might reach through the whole page."""
+    begins = np.full(num_chunks + 1, num_rows, np.int64)
+    begins[0] = 0
+    ends = np.zeros(num_chunks, np.int64)
+    ends[-1] = num_rows
+    return begins, ends
 
-    A row that continues in the next chunk begins in this one and ends in a later one. Without an index every row
-    is assumed to reach through the whole page.
+
+def row_bounds(entries: NDArray[np.uint64], stops: Int64, rows: Int64) -> tuple[Int64, Int64]:
+    """Running sums, per chunk of one or more pages: rows that begin before it, and rows that end in it or before.
+
+    A row that continues in the next chunk begins in this one and ends in a later one.
+
+    Parameters
+    ----------
+    entries : (num_chunks, 2) uint64
+        The repetition indices of the pages.
+    stops, rows : (num_pages,) int64
+        Running sums of chunks and of rows, up to the end of each page.
+
+    Raises
+    ------
+    FormatError
+        An index counts other rows than its page has.
     """
-    if entries is None:
-        begins = np.full(num_chunks + 1, num_rows, np.int64)
-        begins[0] = 0
-        ends = np.zeros(num_chunks, np.int64)
-        ends[-1] = num_rows
-        return begins, ends
+    num_rows = int(rows[-1])
     if int(entries[:, 0].max()) > num_rows:
         raise FormatError("repetition index counts more rows than the page has")
     ends = np.cumsum(entries[:, 0].astype(np.int64))
     goes_on = (entries[:, 1] != 0).astype(np.int64)
-    begins = np.zeros(num_chunks + 1, np.int64)
+    begins = np.zeros(ends.size + 1, np.int64)
     begins[1:] = ends + goes_on
-    if int(ends[-1]) != num_rows or goes_on[-1] or bool((begins[1:] < begins[:-1]).any()):
+    lasts = stops - 1
+    if bool((ends[lasts] != rows).any() or goes_on[lasts].any() or (begins[1:] < begins[:-1]).any()):
         raise FormatError(f"repetition index counts {int(ends[-1])} rows, where the page has {num_rows}")
     return begins, ends

@@ -1,9 +1,9 @@
 """Decode many mini-block pages of one column at once.
 
-Pages that were written by many small appends, and copied by a compaction, hold some thousand rows each. Read one by
-one, a page costs as many Python steps as a large one. Pages that follow each other and have the same encoding are
-read here as one: their chunks form one table, whose offsets are positions in the file. Pages with a dictionary or
-with lists are read alone.
+Pages that were written by many small appends, and copied by a compaction, hold some thousand rows each; and a take of
+many rows touches few rows of each page. Read one by one, a page costs as many Python steps as a large one. Pages that
+follow each other and have the same encoding are read here as one: their chunks form one table, whose offsets are
+positions in the file. Pages with a dictionary are read alone.
 
 The caller must be able to read each page alone: invalid pages raise a ``FormatError`` that names no page.
 Source: file sheet 2.1, section 3.1.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 
 import numpy as np
@@ -21,23 +22,20 @@ from numpy.typing import NDArray
 from lancecy import kernels
 from lancecy.encodings.blocks.null_only import has_no_values
 from lancecy.encodings.codecs.fsst import parse_symbols
-from lancecy.encodings.codecs.values import decode
-from lancecy.encodings.model.block import Block
-from lancecy.encodings.model.chunks import Chunks, starts_of
+from lancecy.encodings.model.chunks import starts_of
 from lancecy.encodings.model.layouts import MiniBlock, PageSpec, max_repetition
 from lancecy.encodings.model.pages import Column
 from lancecy.encodings.model.spec import SymbolCoded, Variable
-from lancecy.encodings.v21.chunk_tables import LARGEST_CHUNK, word_bytes
-from lancecy.encodings.v21.miniblock import flat_levels, headers
-from lancecy.encodings.v21.programs import (
-    PageSymbols,
-    Program,
-    ProgramPart,
-    Wanted,
-    find,
-    program_of,
-    run_programs,
+from lancecy.encodings.v21.chunk_tables import (
+    LARGEST_CHUNK,
+    ChunkTable,
+    find_rows,
+    parts_of,
+    row_bounds,
+    word_bytes,
 )
+from lancecy.encodings.v21.miniblock import ChunkRows, decoded, decoded_together
+from lancecy.encodings.v21.programs import PageSymbols, Wanted, program_of
 from lancecy.encodings.v21.repdef import LeafPage, rows_per_value
 from lancecy.errors import FormatError, UnsupportedError
 from lancecy.limits import Limits
@@ -62,7 +60,9 @@ _FEW = 2
 _SMALL_PAGE = 64 << 10
 """Pages of at most this many bytes on average are fetched whole: a second round costs more."""
 _MOST_BYTES = 256 << 10
-"""Most bytes of a page on average: the steps for a larger one take little of its time."""
+"""Most bytes to decode of a page on average: the steps for more take little of their time."""
+_CHUNK_BYTES = 4096
+"""What a row that is read alone needs about."""
 _NONE = np.empty(0, np.int64)
 
 
@@ -96,11 +96,27 @@ class JoinedPages:
             raise TypeError(f"pages of {type(spec).__name__} have no chunks")
         return spec
 
+    @property
+    def num_pages(self) -> int:
+        """How many pages these are."""
+        return self.last - self.first
+
     def buffers(self) -> tuple[Int64, Int64]:
-        """(2 * num_pages,) int64 each: positions and sizes of words and chunks, page after page."""
-        column = self.column
+        """(num_pages, num_buffers) int64 each: positions and sizes of words, chunks and, of lists, the index."""
+        column, shape = self.column, (self.num_pages, _num_buffers(self.spec))
         first, last = column.first_buffer[[self.first, self.last]].tolist()
-        return column.positions[first:last], column.sizes[first:last]
+        return column.positions[first:last].reshape(shape), column.sizes[first:last].reshape(shape)
+
+    def num_items(self) -> Int64:
+        """(num_pages,) int64: value slots of each page."""
+        if max_repetition(self.spec.layers) == 0:
+            return np.diff(self.row_starts)
+        specs = self.column.specs[self.first : self.last]
+        return np.array([spec.num_items for spec in specs if isinstance(spec, MiniBlock)], np.int64)
+
+
+def _num_buffers(spec: MiniBlock) -> int:
+    return 3 if spec.has_index else 2
 
 
 def page_groups(column: Column, chain: tuple[Field, ...], rows: RowSelection) -> Int64 | None:
@@ -138,10 +154,6 @@ def are_one_group(column: Column, chain: tuple[Field, ...]) -> bool:
 
 
 def _groups(column: Column) -> Int64:
-    before = np.concatenate(([0], np.cumsum(column.sizes)))
-    is_small = np.diff(before[column.first_buffer]) <= _MOST_BYTES
-    if np.count_nonzero(is_small) < _FEW:
-        return _NONE
     keys: dict[int, Hashable] = {}
     for spec in column.specs:
         if id(spec) not in keys:
@@ -150,17 +162,21 @@ def _groups(column: Column) -> Int64:
 
     def key(number: int) -> Hashable:
         spec = column.specs[number]
-        is_sound = isinstance(spec, MiniBlock) and 0 < spec.num_items == rows[number]
-        known = keys[id(spec)] if is_sound and buffers[number] == 2 else None
-        return number if known is None else known
+        known = keys[id(spec)]
+        if known is None or not isinstance(spec, MiniBlock) or buffers[number] != _num_buffers(spec):
+            return number
+        is_sound = spec.num_items > 0 < rows[number] and (spec.has_index or spec.num_items == rows[number])
+        return known if is_sound else number
 
     groups = [len(list(group)) for _, group in groupby(range(column.num_pages), key)]
     return starts_of(np.array(groups, np.int64)) if max(groups) >= _FEW else _NONE
 
 
 def _key(spec: PageSpec) -> Hashable | None:
-    """Equal for pages of one encoding; None if a page is more than chunks of one value per row."""
+    """Equal for pages of one encoding; None if a page is more than chunks, of which an index tells the lists."""
     if not isinstance(spec, MiniBlock) or is_read_by_page(spec):
+        return None
+    if spec.has_index != (max_repetition(spec.layers) > 0):
         return None
     values = spec.values
     if isinstance(values, SymbolCoded):
@@ -174,8 +190,8 @@ def _key(spec: PageSpec) -> Hashable | None:
 
 
 def is_read_by_page(spec: PageSpec) -> bool:
-    """Whether pages of chunks are never read together with others: those of lists and of dictionaries."""
-    return isinstance(spec, MiniBlock) and (spec.dictionary is not None or max_repetition(spec.layers) > 0)
+    """Whether pages of chunks are never read together with others: those of dictionaries."""
+    return isinstance(spec, MiniBlock) and spec.dictionary is not None
 
 
 def _num_touched(edges: Int64, rows: RowSelection) -> int:
@@ -204,14 +220,18 @@ def joined_pages(
     if last - first < _FEW or len(rows) < _FEW:
         return None
     found = JoinedPages(column, first, last)
-    if file.store.traits.is_mapped and _known_table(found) is not None:
+    is_mapped, is_known = file.store.traits.is_mapped, _known_table(found) is not None
+    are_small = int(found.buffers()[1][:, 1].sum()) <= _MOST_BYTES * found.num_pages
+    if are_small and is_mapped and is_known:
         return found
-    if int(found.buffers()[1].sum()) > _MOST_BYTES * (last - first):
-        return None
     num_touched = _num_touched(found.row_starts, rows)
+    if num_touched < _FEW:
+        return None
     # Where reads are requests, the words of pages without wanted rows are worth none.
-    is_cheap = file.store.traits.is_mapped or num_touched == last - first or _known_table(found) is not None
-    return found if num_touched >= _FEW and is_cheap else None
+    if are_small:
+        return found if is_mapped or is_known or num_touched == found.num_pages else None
+    is_little = len(rows) * _CHUNK_BYTES <= _MOST_BYTES * num_touched
+    return found if is_mapped and is_little and (is_known or 4 * num_touched >= found.num_pages) else None
 
 
 def read_joined(
@@ -242,25 +262,21 @@ def read_joined(
     table, whole = _known_table(pages), None
     if table is None:
         table, whole = yield from _read_table(pages, rows, file)
-    wanted = find(table.starts, table.offsets, rows)
-    chunks = wanted.chunks[:, : wanted.num_chunks]
-    symbols = _symbols(pages, table, wanted)
+    wanted, lists = find_rows(rows, table.chunks)
+    chunks, program = wanted.chunks[:, : wanted.num_chunks], table.chunks.program
+    owners = _NONE
+    if whole is not None or (program is not None and program.symbols is not None):
+        owners = table.owners(chunks[0])
     if whole is None:
         (span,) = yield [Ranges(file, table.positions(chunks[0]), chunks[1])]
         memory, chunks[0] = span.memory, span.positions
     else:
-        moves = whole.positions[1::2] - table.firsts
-        memory, chunks[0] = whole.memory, chunks[0] + moves[table.owners(chunks[0])]
-    values: Block
-    if table.program is not None:
-        part = ProgramPart(table.program, memory, wanted, symbols)
-        definition, values = run_programs([part], limits)
-        return LeafPage(pages.spec.layers, None, definition, values, len(rows))
-    positions, lengths, counts = chunks
-    heads, runs = headers(pages.spec, memory, positions, lengths), wanted.page_runs
-    definition = flat_levels(pages.spec, heads, counts, runs, limits)
-    values = decode(pages.spec.values, Chunks(heads.values, counts, runs), limits)
-    return LeafPage(pages.spec.layers, None, definition, values, len(rows))
+        moves = whole.positions.reshape(pages.num_pages, -1)[:, 1] - table.firsts
+        memory, chunks[0] = whole.memory, chunks[0] + moves[owners]
+    found = ChunkRows(pages.spec, program, memory, wanted, None, lists, partial(_symbols, pages, owners))
+    if program is not None:
+        return decoded_together([found], chain[-1], limits)
+    return decoded(found, chain, limits)
 
 
 def _read_table(
@@ -268,24 +284,31 @@ def _read_table(
 ) -> Read[tuple[_JoinedChunks, Span | None]]:
     """The chunks of the pages, and the bytes of all buffers if they were fetched with the words."""
     positions, sizes = pages.buffers()
-    is_whole = rows.is_all or int(sizes.sum()) <= _SMALL_PAGE * (pages.last - pages.first)
-    step = 1 if is_whole else 2
-    (span,) = yield [Ranges(file, positions[::step].copy(), sizes[::step].copy())]
-    table = _chunk_table(pages, span.memory, span.positions[:: 3 - step].copy())
+    is_whole = rows.is_all or int(sizes.sum()) <= _SMALL_PAGE * pages.num_pages
+    if not is_whole:
+        positions, sizes = np.delete(positions, 1, 1), np.delete(sizes, 1, 1)
+    (span,) = yield [Ranges(file, positions.ravel(), sizes.ravel())]
+    at = span.positions.reshape(positions.shape)
+    table = _joined_chunks(pages, span.memory, at[:, 0].copy(), at[:, -1].copy())
     if pages.column.memory is not None:
         pages.column.memory.keep(pages.first, "joined", table, table.nbytes)
     return table, span if is_whole else None
 
 
-def _symbols(pages: JoinedPages, table: _JoinedChunks, wanted: Wanted) -> tuple[PageSymbols, ...]:
+def _symbols(pages: JoinedPages, owners: Int64, wanted: Wanted) -> tuple[PageSymbols, ...]:
     """The symbols of each page with wanted values: each page codes its strings with a table of its own.
 
-    Positions of ``wanted`` are still offsets.
+    Parameters
+    ----------
+    pages : JoinedPages
+    owners : (num_chunks,) int64
+        The page of each chunk; empty if strings are not coded.
+    wanted : Wanted
     """
-    if table.program is None or table.program.symbols is None:
-        return ()
     runs = wanted.page_runs
-    mine = table.owners(wanted.chunks[0, : wanted.num_chunks])[runs.pages]
+    if not isinstance(pages.spec.values, SymbolCoded) or not runs.pages.size:
+        return ()
+    mine = owners[runs.pages]
     stops = [*(np.flatnonzero(mine[1:] != mine[:-1]) + 1).tolist(), mine.size]
     ends = runs.counts.cumsum()[np.array(stops) - 1].tolist()
     found = []
@@ -305,23 +328,20 @@ class _JoinedChunks:
 
     Attributes
     ----------
-    starts, offsets : (num_chunks + 1,) int64
-        First value and first byte of each chunk, as if the chunks of all pages followed each other, then all.
+    chunks : ChunkTable
+        As if the chunks of all pages followed each other.
     firsts : (num_pages,) int64, bytes
         Offset of the first chunk of each page.
     moves : (num_pages,) int64, bytes
         By how much positions in the file are higher than these offsets.
-    program : Program or None
-        Of the pages.
+    is_contiguous : bool
+        Whether the chunks of all pages follow each other in the file.
     """
 
-    starts: Int64
-    offsets: Int64
+    chunks: ChunkTable
     firsts: Int64
     moves: Int64
-    program: Program | None
     is_contiguous: bool
-    """Whether the chunks of all pages follow each other in the file."""
 
     def owners(self, offsets: Int64) -> Int64:
         """The pages of chunks at these offsets."""
@@ -335,7 +355,7 @@ class _JoinedChunks:
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        return 1500 + 2 * self.starts.nbytes + 2 * self.firsts.nbytes
+        return 500 + self.chunks.nbytes + 2 * self.firsts.nbytes
 
 
 def _known_table(pages: JoinedPages) -> _JoinedChunks | None:
@@ -344,28 +364,37 @@ def _known_table(pages: JoinedPages) -> _JoinedChunks | None:
     return found
 
 
-def _chunk_table(pages: JoinedPages, memory: Memory, at: Int64) -> _JoinedChunks:
-    """The chunks of pages, from their words, which are at these positions of ``memory``."""
+def _joined_chunks(pages: JoinedPages, memory: Memory, words_at: Int64, index_at: Int64) -> _JoinedChunks:
+    """The chunks of pages, from their words and indices, which are at these positions of ``memory``."""
     positions, sizes = pages.buffers()
-    width, sizes_of_words = word_bytes(pages.spec), sizes[::2].copy()
+    width, sizes_of_words = word_bytes(pages.spec), sizes[:, 0].copy()
     if not sizes_of_words.all() or (sizes_of_words % width).any():
         raise FormatError(f"chunk words of {width} bytes do not fill their buffers")
     firsts = starts_of(sizes_of_words // width)
     words = np.empty(int(firsts[-1]), f"<u{width}")
-    kernels.place_spans(memory, at, sizes_of_words, words.view(np.uint8), firsts[:-1] * width)
+    kernels.place_spans(memory, words_at, sizes_of_words, words.view(np.uint8), firsts[:-1] * width)
     numbers = words.astype(np.int64)
     lengths, counts = ((numbers >> 4) + 1) << 3, np.left_shift(1, numbers & 15)
-    if (np.add.reduceat(lengths, firsts[:-1]) != sizes[1::2]).any():
+    if (np.add.reduceat(lengths, firsts[:-1]) != sizes[:, 1]).any():
         raise FormatError("chunks are not as long as their words say")
     # The last word of a page does not count its values.
     lasts = firsts[1:] - 1
     counts[lasts] = 0
-    counts[lasts] = np.diff(pages.row_starts) - np.add.reduceat(counts, firsts[:-1])
+    counts[lasts] = pages.num_items() - np.add.reduceat(counts, firsts[:-1])
     if (counts[lasts] < 0).any() or (counts[lasts] > LARGEST_CHUNK).any():
-        raise FormatError("chunks do not hold as many values as their page has rows")
-    offsets = starts_of(lengths)
+        raise FormatError("chunks do not hold as many values as their pages say")
+    starts, offsets = starts_of(counts), starts_of(lengths)
     at_page = offsets[firsts[:-1]]
-    moves = positions[1::2] - at_page
+    moves = positions[:, 1] - at_page
     is_contiguous = bool((moves == moves[0]).all())
-    program = program_of(pages.spec)
-    return _JoinedChunks(starts_of(counts), offsets, at_page, moves, program, is_contiguous)
+    begins, ends = None, None
+    if pages.spec.has_index:
+        index = np.empty((counts.size, 2), "<u8")
+        if (sizes[:, 2] != np.diff(firsts) * 16).any():
+            raise FormatError("repetition indices do not have 16 bytes for each chunk")
+        kernels.place_spans(
+            memory, index_at, sizes[:, 2].copy(), index.view(np.uint8).ravel(), firsts[:-1] * 16
+        )
+        begins, ends = row_bounds(index, firsts[1:], pages.row_starts[1:])
+    table = ChunkTable(offsets, starts, parts_of(offsets, starts), begins, ends, program_of(pages.spec))
+    return _JoinedChunks(table, at_page, moves, is_contiguous)

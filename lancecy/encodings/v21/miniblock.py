@@ -17,7 +17,7 @@ file sheet 2.1, sections 3.1 to 3.3, 3.7 and 5.3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -38,10 +38,17 @@ from lancecy.encodings.v21.chunk_tables import (
     ChunkSelection,
     ChunkTable,
     chunk_table,
-    select_chunks,
+    find_rows,
     word_bytes,
 )
-from lancecy.encodings.v21.programs import ChosenLists, Program, ProgramPart, Wanted, find, run_programs
+from lancecy.encodings.v21.programs import (
+    ChosenLists,
+    PageSymbols,
+    Program,
+    ProgramPart,
+    Wanted,
+    run_programs,
+)
 from lancecy.encodings.v21.repdef import LeafPage
 from lancecy.errors import FormatError
 from lancecy.limits import Limits
@@ -110,9 +117,13 @@ def read(
     return decoded(chosen, chain, limits)
 
 
+def _no_symbols(_: Wanted) -> tuple[PageSymbols, ...]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkRows:
-    """Rows of a page, found and fetched, but not decoded yet.
+    """Rows of a page, or of several that are read as one, found and fetched, but not decoded yet.
 
     Attributes
     ----------
@@ -126,6 +137,8 @@ class ChunkRows:
         The page's dictionary.
     lists : ChunkSelection or None
         The rows, for a page of lists.
+    symbols : function of Wanted
+        The symbols of each page, for values of several pages whose strings are coded.
     """
 
     spec: MiniBlock
@@ -134,6 +147,7 @@ class ChunkRows:
     wanted: Wanted
     items: Block | None
     lists: ChunkSelection | None
+    symbols: Callable[[Wanted], tuple[PageSymbols, ...]] = _no_symbols
 
     @property
     def num_rows(self) -> int:
@@ -198,12 +212,7 @@ def _part(
             table = _kept_table(spec, page, span.memory, at)
         if items is None and spec.dictionary is not None:
             items = dictionary_of(spec, page, span.memory[at[2] : at[2] + sizes[2]], limits)
-    lists = None
-    if table.ends is None:
-        wanted = find(table.starts, table.offsets, rows)
-    else:
-        lists = select_chunks(rows, table)
-        wanted = Wanted.whole(table.chunks(lists.chunks))
+    wanted, lists = find_rows(rows, table)
     chunks = wanted.chunks[:, : wanted.num_chunks]
     if span is not None and at_once:
         chunks[0] += int(span.positions[1])
@@ -363,7 +372,7 @@ def decoded_together(several: Sequence[ChunkRows], field: Field, limits: Limits)
     if first.lists is not None:
         rep, definition, wanted, sizes = _levels_together(several, limits)
     parts = [
-        ProgramPart(rows.program, rows.memory, w)
+        ProgramPart(rows.program, rows.memory, w, rows.symbols(w))
         for rows, w in zip(several, wanted, strict=True)
         if rows.program is not None
     ]

@@ -43,7 +43,7 @@ class StoredColumn:
     message : ColumnMessage
         Checked: its buffers lie in the file, and its encodings are known.
     is_read_by_page : bool
-        Whether small pages are read one by one, each with many steps: those of lists and of dictionaries.
+        Whether small pages are read one by one, each with many steps: those of dictionaries.
     """
 
     field_id: int

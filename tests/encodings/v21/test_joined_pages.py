@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +9,20 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 
 import lancecy
 from lancecy.encodings.model.block import FixedWidth
-from lancecy.encodings.model.pages import PageMemory
+from lancecy.encodings.v21 import joined_pages
 from lancecy.encodings.v21.leaf import read_leaf
 from lancecy.errors import FormatError
 from lancecy.limits import DEFAULT_LIMITS
 from lancecy.rows import RowSelection
-from lancecy.store.cache import ByteCache
 from lancecy.store.reads import run
 from tests.helpers.leaves import block_rows
 from tests.helpers.pages21 import (
-    BuiltColumn,
     BuiltPage,
+    cached,
     chunk,
     column_of,
     flat,
@@ -34,6 +33,18 @@ from tests.helpers.pages21 import (
 )
 
 PAGES, ROWS = 24, 1500
+
+
+def lists_of(
+    chance: np.random.Generator, values: pa.Array, is_null: NDArray[np.bool_] | None = None
+) -> pa.Array:
+    """As many lists as there are values, most of them empty and one of half the values, which takes many chunks."""
+    lengths = np.zeros(len(values), np.int64)
+    lengths[chance.choice(len(values), len(values) // 8, replace=False)] = 3
+    lengths[int(chance.integers(len(values)))] = len(values) // 2
+    offsets = np.minimum(np.concatenate(([0], np.cumsum(lengths))), len(values)).astype(np.int32)
+    mask = None if is_null is None else pa.array(is_null)
+    return pa.ListArray.from_arrays(pa.array(offsets), values, mask=mask)
 
 
 def table_of(number: int) -> pa.Table:
@@ -51,6 +62,11 @@ def table_of(number: int) -> pa.Table:
             "flag": chance.random(rows) < 0.5,
             "inside": pa.array([{"n": n} for n in range(rows)]),
             "list": pa.array([[n, n] for n in range(rows)]),
+            "texts": lists_of(chance, pa.array(words, mask=is_null), is_null),
+            "lists of lists": lists_of(
+                chance, lists_of(chance, pa.array(chance.integers(0, 9, rows))), is_null
+            ),
+            "structs": lists_of(chance, pa.StructArray.from_arrays([words, np.arange(rows)], ["w", "n"])),
             "vector": pa.FixedSizeListArray.from_arrays(chance.random(4 * rows).astype(np.float32), 4),
         }
     )
@@ -72,8 +88,12 @@ def many_pages(
 
 @pytest.mark.interop
 @pytest.mark.parametrize("untrusted", [False, True])
-def test_takes_and_scans_of_many_pages(many_pages: tuple[str, pa.Table], untrusted: bool) -> None:
+@pytest.mark.parametrize("small", [joined_pages._MOST_BYTES, 4096])
+def test_takes_and_scans_of_many_pages(
+    many_pages: tuple[str, pa.Table], untrusted: bool, small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Files of untrusted tables are not mapped: reads are requests.
+    monkeypatch.setattr(joined_pages, "_MOST_BYTES", small)
     uri, expected = many_pages
     chance, rows = np.random.default_rng(0), expected.num_rows
     selections: list[Any] = [
@@ -101,11 +121,6 @@ def small_pages(num_pages: int, values: int = 8) -> list[BuiltPage]:
         stored = chunk([(np.arange(values, dtype="<i8") + 100 * number).tobytes()])
         pages.append(BuiltPage(mini_block(flat(64), values), [words([stored]), stored], values))
     return pages
-
-
-def cached(built: BuiltColumn) -> BuiltColumn:
-    memory = PageMemory(ByteCache(1 << 20), ("column",))
-    return replace(built, column=replace(built.column, memory=memory))
 
 
 @pytest.mark.parametrize("is_mapped", [True, False])

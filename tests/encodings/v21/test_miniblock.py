@@ -16,6 +16,7 @@ from tests.helpers.pages21 import (
     ZSTD,
     BuiltPage,
     bss,
+    cached,
     chunk,
     column_of,
     fixed_list,
@@ -346,21 +347,48 @@ def reindexed(*entries: tuple[int, int]) -> BuiltPage:
     return replace(built, buffers=[*built.buffers[:2], index_of(*entries)])
 
 
-@pytest.mark.parametrize(
-    ("what", "built"),
-    [
-        ("repetition index of 16 bytes for 5 chunks", reindexed((11, 0))),
-        ("more rows than the page has", reindexed((1 << 63, 0), (0, 0), (0, 0), (0, 0), (0, 0))),
-        ("counts 5 rows", reindexed((1, 0), (1, 0), (1, 0), (1, 0), (1, 0))),
-        ("counts 11 rows", reindexed((2, 0), (2, 0), (3, 0), (2, 0), (2, 1))),
-        ("range|rows", reindexed((0, 1), (0, 1), (0, 1), (0, 1), (11, 0))),
-        ("levels of the chunks are for", relabelled(layers=(3, 5))),
-    ],
-    ids=str,
-)
+DAMAGED_LISTS: list[tuple[str, BuiltPage]] = [
+    ("repetition index of 16 bytes for 5 chunks", reindexed((11, 0))),
+    ("more rows than the page has", reindexed((1 << 63, 0), (0, 0), (0, 0), (0, 0), (0, 0))),
+    ("counts 5 rows", reindexed((1, 0), (1, 0), (1, 0), (1, 0), (1, 0))),
+    ("counts 11 rows", reindexed((2, 0), (2, 0), (3, 0), (2, 0), (2, 1))),
+    ("counts 12 rows", reindexed((2, 0), (2, 0), (3, 0), (2, 0), (3, 0))),
+    ("range|rows", reindexed((0, 1), (0, 1), (0, 1), (0, 1), (11, 0))),
+    ("levels of the chunks are for", relabelled(layers=(3, 5))),
+    ("items are left", relabelled(num_items=1 << 40)),
+    ("items are left", relabelled(num_items=15)),
+]
+
+
+@pytest.mark.parametrize(("what", "built"), DAMAGED_LISTS, ids=[what for what, _ in DAMAGED_LISTS])
 def test_damaged_lists_are_refused(what: str, built: BuiltPage) -> None:
     with pytest.raises(FormatError, match=what):
         rows_of(built, *LIST, rows=[4, 7])
+
+
+@pytest.mark.parametrize(("what", "built"), DAMAGED_LISTS, ids=[what for what, _ in DAMAGED_LISTS])
+def test_damaged_lists_among_sound_ones_are_refused(what: str, built: BuiltPage) -> None:
+    sound, _ = list_page()
+    with pytest.raises(FormatError, match=f"({what}).*page 1"):
+        rows_of(cached(column_of(sound, built, sound)), *LIST, rows=[1, *range(12, 21), 32])
+
+
+def test_an_index_that_takes_rows_from_the_next_page_is_refused() -> None:
+    more = reindexed((2, 0), (2, 0), (3, 0), (2, 0), (3, 0))
+    fewer = reindexed((2, 0), (1, 0), (3, 0), (2, 0), (2, 0))
+    with pytest.raises(FormatError, match="page 0"):
+        rows_of(cached(column_of(more, fewer)), *LIST, rows=[4, 13, 14])
+
+
+@pytest.mark.parametrize("is_mapped", [True, False])
+def test_any_rows_of_lists_over_pages(is_mapped: bool) -> None:
+    sound, lists = list_page()
+    built, expected = cached(column_of(*[sound] * 4, is_mapped=is_mapped)), lists * 4
+    assert rows_of(built, *LIST) == expected
+    for first in range(len(expected)):
+        for last in range(first, len(expected)):
+            for wanted in (sorted({first, last, (first + last) // 2}), list(range(first, last + 1))):
+                assert rows_of(built, *LIST, rows=wanted) == [expected[i] for i in wanted]
 
 
 def test_strings_that_overlap_do_not_multiply() -> None:
