@@ -9,7 +9,7 @@ from libc.string cimport memcpy, memmove, memset
 from bitpack cimport Packing, blocks_run, inline_run, packing_of
 from cursor cimport (
     FAULT_CHUNK_SHORT, FAULT_GROUP_ROW, FAULT_LEVEL, FAULT_LEVEL_COUNT, FAULT_NEGATIVE, FAULT_NONE,
-    FAULT_TRUNCATED, Fault, has,
+    FAULT_ROW_COUNT, FAULT_TRUNCATED, Fault, has,
 )
 from fastlanes cimport ones
 
@@ -95,6 +95,14 @@ cdef int64_t _visible(const uint16_t *levels, int64_t count, uint16_t most) exce
     return found
 
 
+cdef int64_t _equal(const uint16_t *levels, int64_t count, uint16_t level) except -1 nogil:
+    # How many levels are this one. bounds: as _visible.
+    cdef int64_t i, found = 0
+    for i in range(count):
+        found += levels[i] == level
+    return found
+
+
 cdef int64_t _above(const uint16_t *levels, int64_t count, uint16_t most) except -1 nogil:
     # Whether a level is above `most`. bounds: as _visible.
     cdef int64_t i
@@ -171,8 +179,8 @@ cdef int64_t _rows(
 
 
 cdef int64_t _load(
-    const uint8_t[::1] memory, const int64_t[:, ::1] found, Py_ssize_t chunk, int64_t num_slots, Codec *rep,
-    Codec *definition, Walk *walk, Fault *fault,
+    const uint8_t[::1] memory, const int64_t[:, ::1] found, Py_ssize_t chunk, int64_t num_slots,
+    int64_t num_rows, Codec *rep, Codec *definition, Walk *walk, Fault *fault,
 ) except -1 nogil:
     # Decode and check the levels of a chunk. bounds: the walk points to room for them; the rest is checked by
     # Cython.
@@ -191,23 +199,27 @@ cdef int64_t _load(
         fault.code = FAULT_LEVEL_COUNT
     elif _above(walk.rep, walk.size, walk.max_rep):
         fault.code = FAULT_LEVEL
+    elif num_rows >= 0 and _equal(walk.rep, walk.size, walk.max_rep) != num_rows:
+        fault.code = FAULT_ROW_COUNT
     return 0
 
 
 cdef int64_t _read(
     const uint8_t[::1] memory, const int64_t[:, ::1] found, const int64_t[::1] counts,
-    const int64_t[::1] groups, const int64_t[:, ::1] ranges, Codec *rep, Codec *definition, Walk *walk,
-    int64_t[:, ::1] runs, Output *out, Fault *fault,
+    const int64_t[::1] begun, const int64_t[::1] groups, const int64_t[:, ::1] ranges, Codec *rep,
+    Codec *definition, Walk *walk, int64_t[:, ::1] runs, Output *out, Fault *fault,
 ) except -1 nogil:
     # bounds: checked by Cython; there is room for the levels of all chunks.
     cdef Py_ssize_t chunk, group, at = 0
+    cdef int64_t num_rows
     cdef bint inside = False
     for group in range(groups.shape[0] - 1):
         walk.row = 0
         for chunk in range(groups[group], groups[group + 1]):
             walk.rep = out.rep + out.done
             walk.definition = NULL if out.definition is NULL else out.definition + out.done
-            _load(memory, found, chunk, counts[chunk], rep, definition, walk, fault)
+            num_rows = -1 if begun is None else begun[chunk]
+            _load(memory, found, chunk, counts[chunk], num_rows, rep, definition, walk, fault)
             if fault.code != FAULT_NONE:
                 return 0
             _rows(walk, ranges, group, chunk, &at, &inside, runs, out)
@@ -229,13 +241,15 @@ cdef int64_t _clear(uint16_t *levels, int64_t count) except -1 nogil:
 
 
 cdef int64_t _check(
-    const int64_t[:, ::1] found, const int64_t[::1] counts, const int64_t[::1] groups,
-    const int64_t[:, ::1] ranges, int64_t[:, ::1] runs, Py_ssize_t num_levels
+    const int64_t[:, ::1] found, const int64_t[::1] counts, const int64_t[::1] begun,
+    const int64_t[::1] groups, const int64_t[:, ::1] ranges, int64_t[:, ::1] runs, Py_ssize_t num_levels
 ) except -1:
     # bounds: checked by Cython.
     cdef Py_ssize_t i
     cdef int64_t done = 0, total = 0
     if found.shape[0] < 5 or found.shape[1] != counts.shape[0] or ranges.shape[0] != 3 or runs.shape[0] != 3:
+        raise ValueError("arrays of chunks, ranges or runs do not have their size")
+    if begun is not None and begun.shape[0] != counts.shape[0]:
         raise ValueError("arrays of chunks, ranges or runs do not have their size")
     if runs.shape[1] < ranges.shape[1] + counts.shape[0]:
         raise ValueError("out_runs needs one entry per range and per chunk")
@@ -261,6 +275,7 @@ def read_lists(
     const uint8_t[::1] memory not None,
     const int64_t[:, ::1] found not None,
     const int64_t[::1] counts not None,
+    const int64_t[::1] begun or None,
     const int64_t[::1] groups not None,
     const int64_t[:, ::1] ranges not None,
     const int64_t[::1] program not None,
@@ -277,6 +292,8 @@ def read_lists(
         Number of levels, and position and length of repetition and definition levels, from ``chunk_headers``.
     counts : (num_chunks,) int64
         Value slots of each chunk.
+    begun : (num_chunks,) int64 or None
+        Rows that begin in each chunk, by the index of its page; None: there is no index.
     groups, ranges : as from ``find_lists``
         (num_groups + 1,) and (3, num_ranges) int64.
     program : (10,) int64
@@ -299,8 +316,8 @@ def read_lists(
     ------
     FormatError
         A part has a negative position, a chunk another number of slots than its levels say or a level above
-        the number of lists, or levels are not so coded (``position`` is the chunk); a group has fewer rows
-        than a range asks for (the range).
+        the number of lists, other rows begin in it than ``begun`` says, or levels are not so coded
+        (``position`` is the chunk); a group has fewer rows than a range asks for (the range).
     TruncatedError
         Levels pass the end of ``memory`` or are too short (the chunk).
     ValueError
@@ -315,7 +332,7 @@ def read_lists(
     >>> levels, found = np.array([1, 0, 1, 1], "<u2").view(np.uint8), np.array([[4], [0], [8], [0], [0]])
     >>> program, rep = np.array([1, 16, 0, 0, 0, 0, 0, 0, 1, 0]), np.empty(4, np.uint16)
     >>> groups, ranges, runs = np.array([0, 1]), np.array([[0], [0], [1]]), np.empty((3, 2), np.int64)
-    >>> read_lists(levels, found, np.array([4]), groups, ranges, program, rep, None, runs)
+    >>> read_lists(levels, found, np.array([4]), np.array([3]), groups, ranges, program, rep, None, runs)
     (2, 1)
     >>> rep[:2].tolist(), runs[:, 0].tolist()
     ([1, 0], [0, 0, 2])
@@ -331,13 +348,13 @@ def read_lists(
         raise ValueError("lists have repetition levels, and out_def is for definition levels")
     if out_def is not None and out_def.shape[0] != out_rep.shape[0]:
         raise ValueError("out_rep and out_def need one entry per level")
-    _check(found, counts, groups, ranges, out_runs, out_rep.shape[0])
+    _check(found, counts, begun, groups, ranges, out_runs, out_rep.shape[0])
     walk.max_rep, walk.visible_max = <uint16_t> program[8], <uint16_t> program[9]
     if out_rep.shape[0] > 0:
         out.rep = &out_rep[0]
         out.definition = &out_def[0] if out_def is not None else NULL
     with nogil:
-        _read(memory, found, counts, groups, ranges, &rep, &definition, &walk, out_runs, &out, &fault)
+        _read(memory, found, counts, begun, groups, ranges, &rep, &definition, &walk, out_runs, &out, &fault)
         if out.rep is not NULL:
             _clear(out.rep + out.done, out_rep.shape[0] - out.done)
         if out.definition is not NULL:

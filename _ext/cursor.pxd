@@ -117,6 +117,7 @@ cdef enum:
     FAULT_LEVEL_COUNT = 44
     FAULT_MESSAGE = 45
     FAULT_BUFFERS = 46
+    FAULT_ROW_COUNT = 47
 
 
 cdef struct Fault:

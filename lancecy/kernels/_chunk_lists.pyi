@@ -7,6 +7,7 @@ def read_lists(
     memory: NDArray[np.uint8],
     found: NDArray[np.int64],
     counts: NDArray[np.int64],
+    begun: NDArray[np.int64] | None,
     groups: NDArray[np.int64],
     ranges: NDArray[np.int64],
     program: NDArray[np.int64],

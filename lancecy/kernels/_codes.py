@@ -64,6 +64,7 @@ class Fault(Enum):
     LEVEL_COUNT = (44, FormatError, "chunk {index} has another number of levels than of values")
     MESSAGE = (45, FormatError, "the bytes are no column metadata: they cannot be read from page {index} on")
     BUFFERS = (46, FormatError, "page {index} has not as many positions of buffers as sizes")
+    ROW_COUNT = (47, FormatError, "in chunk {index} other rows begin than the index of its page says")
 
 
 _BY_NUMBER = {fault.value[0]: fault for fault in Fault}

@@ -104,6 +104,7 @@ def read(
     codecs: tuple[tuple[int, ...], tuple[int, ...]],
     max_rep: int = 1,
     visible: int = 0,
+    begun: list[int] | None = None,
 ) -> tuple[Any, Any, Any]:
     """Levels and runs; of each chunk repetition and definition levels, their number and the number of slots."""
     parts = [part for rep, definition, _, _ in stored for part in (rep, definition)]
@@ -117,8 +118,9 @@ def read(
     runs = np.full((3, len(ranges) + len(stored)), 77)
     program = i64(*codecs[0], *codecs[1], max_rep, visible)
     counts = i64(*(slots for *_, slots in stored))
+    wanted = (None if begun is None else i64(*begun), i64(*groups), table(*ranges))
     num_levels, num_runs = kernels.read_lists(
-        memory_of(*parts), headers, counts, i64(*groups), table(*ranges), program, rep, definition, runs
+        memory_of(*parts), headers, counts, *wanted, program, rep, definition, runs
     )
     assert not rep[num_levels:].any()
     assert definition is None or not definition[num_levels:].any()
@@ -192,6 +194,12 @@ def test_damaged_lists_are_refused(
         read(kernels, stored, [0, 1], ranges, BOTH)
 
 
+def test_rows_that_begin_where_the_index_does_not_say_so_are_refused(kernels: Kernels) -> None:
+    assert read(kernels, TWO, [0, 2], [(0, 0, 1)], BOTH, begun=[2, 2])[0] == [1, 0]
+    with pytest.raises(FormatError, match="chunk 1 other rows begin"):
+        read(kernels, TWO, [0, 2], [(0, 0, 1)], BOTH, begun=[2, 1])
+
+
 @pytest.mark.parametrize(
     ("groups", "ranges", "codecs", "levels"),
     [
@@ -226,6 +234,7 @@ def test_reading_lists_needs_arrays_of_the_exact_size(kernels: Kernels) -> None:
         levels,
         found_,
         i64(1),
+        i64(1),
         i64(0, 1),
         table((0, 0, 1)),
         program,
@@ -237,12 +246,13 @@ def test_reading_lists_needs_arrays_of_the_exact_size(kernels: Kernels) -> None:
     spoiled: list[tuple[int, NDArray[Any]]] = [
         (1, found_[:4].copy()),
         (2, i64(1, 1)),
-        (3, i64()),
-        (4, np.zeros((2, 1), np.int64)),
-        (5, program[:9].copy()),
-        (6, np.empty(2, np.uint16)),
-        (7, np.empty(1, np.uint16)),
-        (8, np.empty((3, 1), np.int64)),
+        (3, i64(1, 1)),
+        (4, i64()),
+        (5, np.zeros((2, 1), np.int64)),
+        (6, program[:9].copy()),
+        (7, np.empty(2, np.uint16)),
+        (8, np.empty(1, np.uint16)),
+        (9, np.empty((3, 1), np.int64)),
         (1, np.array([[-1], [0], [2], [0], [0]])),
     ]
     for number, array in spoiled:
@@ -269,10 +279,14 @@ def test_reading_lists_agrees_with_the_twin(data: st.DataObject) -> None:
         edges = sorted(set(data.draw(st.lists(st.integers(0, 12), max_size=6))))
         ranges += [(group, *pair) for pair in list(pairwise(edges))[::2]]
     codecs = (U16, U16 if has_levels else NONE)
+    begun = None
+    if data.draw(st.booleans()):
+        begun = [int((np.frombuffer(rep, "<u2") == max_rep).sum()) for rep, *_ in stored]
+        begun = [count + data.draw(st.sampled_from([0] * 9 + [1])) for count in begun]
 
     def call(kernels: Kernels) -> object:
         try:
-            return read(kernels, stored, groups, ranges, codecs, max_rep)
+            return read(kernels, stored, groups, ranges, codecs, max_rep, begun=begun)
         except FormatError as error:
             return type(error), error.position, str(error)
 

@@ -58,6 +58,8 @@ class ChunkTable:
         Of lists: rows that begin before each chunk, then the number of all rows.
     ends : (num_chunks,) int64 or None
         Of lists: rows that end in each chunk or before it.
+    begun : (num_chunks,) int64 or None
+        Of lists with an index: rows that begin in each chunk.
     program : Program or None
         Of the page.
     """
@@ -67,13 +69,14 @@ class ChunkTable:
     parts: Int64
     begins: Int64 | None = None
     ends: Int64 | None = None
+    begun: Int64 | None = None
     program: Program | None = None
     _whole: dict[int, Wanted] = field(default_factory=dict, repr=False)
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        return 2000 + self.offsets.nbytes * (11 if self.ends is None else 13)
+        return 2000 + self.offsets.nbytes * (11 if self.ends is None else 14)
 
     def whole(self, position: int) -> Wanted:
         """All values of all chunks, which begin at a position; must not be written to.
@@ -103,6 +106,8 @@ class ChunkSelection:
     chunks : (num_wanted,) int64, ascending, or None
         None: all.
     num_rows : int
+    begun : (num_wanted,) int64 or None
+        Rows that begin in each of the chunks, if there is an index that tells.
     groups : (num_groups + 1,) int64 or None
         Chunks ``groups[i]`` to ``groups[i + 1]`` of ``chunks`` follow each other in the table.
     ranges : (3, num_ranges) int64 or None
@@ -111,6 +116,7 @@ class ChunkSelection:
 
     chunks: Int64 | None
     num_rows: int
+    begun: Int64 | None
     groups: Int64 | None = None
     ranges: Int64 | None = None
 
@@ -156,12 +162,13 @@ def chunk_table(
         return ChunkTable(offsets, starts, parts, program=program)
     num_chunks = starts.size - 1
     if index is None:
-        return ChunkTable(offsets, starts, parts, *_unknown_bounds(num_chunks, page.num_rows), program)
+        bounds = _unknown_bounds(num_chunks, page.num_rows)
+        return ChunkTable(offsets, starts, parts, *bounds, program=program)
     if index.size != num_chunks * 16:
         raise FormatError(f"repetition index of {index.size} bytes for {num_chunks} chunks")
     entries = np.frombuffer(index.tobytes(), "<u8").reshape(-1, 2)
-    bounds = row_bounds(entries, np.array([num_chunks]), np.array([page.num_rows]))
-    return ChunkTable(offsets, starts, parts, *bounds, program)
+    begins, ends = row_bounds(entries, np.array([num_chunks]), np.array([page.num_rows]))
+    return ChunkTable(offsets, starts, parts, begins, ends, np.diff(begins), program)
 
 
 def parts_of(offsets: Int64, starts: Int64) -> Int64:
@@ -201,7 +208,9 @@ def _select_chunks(rows: RowSelection, table: ChunkTable) -> ChunkSelection:
     num_chunks, num_groups, num_ranges = sizes
     if num_ranges < first.size:
         ranges = ranges[:, :num_ranges].copy()
-    return ChunkSelection(chunks[:num_chunks], len(rows), groups[: num_groups + 1], ranges)
+    chunks = chunks[:num_chunks]
+    begun = None if table.begun is None else table.begun[chunks]
+    return ChunkSelection(chunks, len(rows), begun, groups[: num_groups + 1], ranges)
 
 
 def _unknown_bounds(num_chunks: int, num_rows: int) -> tuple[Int64, Int64]:

@@ -387,7 +387,7 @@ def _joined_chunks(pages: JoinedPages, memory: Memory, words_at: Int64, index_at
     at_page = offsets[firsts[:-1]]
     moves = positions[:, 1] - at_page
     is_contiguous = bool((moves == moves[0]).all())
-    begins, ends = None, None
+    begins, ends, begun = None, None, None
     if pages.spec.has_index:
         index = np.empty((counts.size, 2), "<u8")
         if (sizes[:, 2] != np.diff(firsts) * 16).any():
@@ -396,5 +396,7 @@ def _joined_chunks(pages: JoinedPages, memory: Memory, words_at: Int64, index_at
             memory, index_at, sizes[:, 2].copy(), index.view(np.uint8).ravel(), firsts[:-1] * 16
         )
         begins, ends = row_bounds(index, firsts[1:], pages.row_starts[1:])
-    table = ChunkTable(offsets, starts, parts_of(offsets, starts), begins, ends, program_of(pages.spec))
+        begun = np.diff(begins)
+    parts, program = parts_of(offsets, starts), program_of(pages.spec)
+    table = ChunkTable(offsets, starts, parts, begins, ends, begun, program)
     return _JoinedChunks(table, at_page, moves, is_contiguous)

@@ -173,7 +173,7 @@ def _whole(
     items = None
     if spec.dictionary is not None:
         items = dictionary_of(spec, page, span.memory[at[2] : at[2] + sizes[2]], limits)
-    lists = ChunkSelection(None, len(rows)) if max_repetition(spec.layers) else None
+    lists = ChunkSelection(None, len(rows), table.begun) if max_repetition(spec.layers) else None
     return ChunkRows(spec, table.program, span.memory, table.whole(at[1]), items, lists)
 
 
@@ -425,7 +425,7 @@ def _list_rows(rows: ChunkRows) -> ChosenLists:
     groups, ranges = rows.lists.groups, rows.lists.ranges
     if groups is None or ranges is None:
         groups, ranges = np.array([0, chunks.shape[1]]), np.array([[0], [0], [rows.num_rows]])
-    return ChosenLists(rows.memory, heads.found, chunks, groups, ranges)
+    return ChosenLists(rows.memory, heads.found, chunks, rows.lists.begun, groups, ranges)
 
 
 def flat_levels(
@@ -464,6 +464,14 @@ def _list_levels(
         raise FormatError(
             f"levels of the chunks are for {slots} values, where {int(counts.sum())} are stored"
         )
+    if wanted.begun is not None:
+        before = starts_of((rep == max_repetition(spec.layers)).astype(np.int64))
+        different = np.diff(before[starts_of(stored)]) != wanted.begun
+        if bool(different.any()):
+            chunk = int(np.argmax(different))
+            raise FormatError(
+                f"in chunk {chunk} other rows begin than the index of its page says", position=chunk
+            )
     if wanted.ranges is None or wanted.groups is None:
         return rep, definition, whole_runs(counts)
     found = np.empty((4, wanted.ranges.shape[1]), np.int64)

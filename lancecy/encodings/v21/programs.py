@@ -124,12 +124,15 @@ class ChosenLists:
         Headers of the chunks.
     chunks : (3, num_chunks) int64
         As in :class:`Wanted`.
+    begun : (num_chunks,) int64 or None
+        Rows that begin in each chunk, if there is an index that tells.
     groups, ranges : as ``kernels.find_lists`` gives them
     """
 
     memory: Memory
     found: Int64
     chunks: Int64
+    begun: Int64 | None
     groups: Int64
     ranges: Int64
 
@@ -199,7 +202,7 @@ class Program:
         counts = c.chunks[2]
         runs = np.empty((3, c.ranges.shape[1] + counts.size), np.int64)
         size, num_runs = kernels.read_lists(
-            c.memory, c.found, counts, c.groups, c.ranges, self.levels, rep, definition, runs
+            c.memory, c.found, counts, c.begun, c.groups, c.ranges, self.levels, rep, definition, runs
         )
         return size, Wanted(c.chunks, counts.size, runs, num_runs, int(runs[2, :num_runs].sum()))
 

@@ -68,8 +68,18 @@ def find_lists(
     return len(chunks), len(groups), len(ranges)
 
 
-def _check(found: Int64, counts: Int64, groups: Int64, ranges: Int64, runs: Int64, num_levels: int) -> None:
+def _check(
+    found: Int64,
+    counts: Int64,
+    begun: Int64 | None,
+    groups: Int64,
+    ranges: Int64,
+    runs: Int64,
+    num_levels: int,
+) -> None:
     if len(found) < 5 or found.shape[1] != counts.size or len(ranges) != 3 or len(runs) != 3:
+        raise ValueError("arrays of chunks, ranges or runs do not have their size")
+    if begun is not None and begun.size != counts.size:
         raise ValueError("arrays of chunks, ranges or runs do not have their size")
     if runs.shape[1] < ranges.shape[1] + counts.size:
         raise ValueError("out_runs needs one entry per range and per chunk")
@@ -147,6 +157,7 @@ def read_lists(
     memory: NDArray[np.uint8],
     found: Int64,
     counts: Int64,
+    begun: Int64 | None,
     groups: Int64,
     ranges: Int64,
     program: Int64,
@@ -156,7 +167,7 @@ def read_lists(
 ) -> tuple[int, int]:
     """As :func:`lancecy.kernels.read_lists`."""
     require(memory, np.uint8)
-    for array in (counts, groups, program):
+    for array in (counts, groups, program, *(() if begun is None else (begun,))):
         require(array, np.int64)
     for levels in (out_rep, *(() if out_def is None else (out_def,))):
         require(levels, np.uint16, writable=True)
@@ -167,12 +178,12 @@ def read_lists(
     _check_program(numbers, out_def is not None)
     if out_def is not None and out_def.size != out_rep.size:
         raise ValueError("out_rep and out_def need one entry per level")
-    _check(found, counts, groups, ranges, out_runs, out_rep.size)
+    _check(found, counts, begun, groups, ranges, out_runs, out_rep.size)
     wanted = ranges.T.tolist()
     done = num_runs = at = 0
     for group in range(groups.size - 1):
         chunks = range(int(groups[group]), int(groups[group + 1]))
-        loaded = [_loaded(memory, found, counts, numbers, chunk) for chunk in chunks]
+        loaded = [_loaded(memory, found, counts, begun, numbers, chunk) for chunk in chunks]
         rep = np.concatenate([np.empty(0, np.uint16), *(levels for levels, _ in loaded)])
         definition = np.concatenate([np.empty(0, np.uint16), *(levels for _, levels in loaded)])
         bounds = [0, *np.cumsum([levels.size for levels, _ in loaded], dtype=np.int64).tolist()]
@@ -200,7 +211,12 @@ def read_lists(
 
 
 def _loaded(
-    memory: NDArray[np.uint8], found: Int64, counts: Int64, program: list[int], chunk: int
+    memory: NDArray[np.uint8],
+    found: Int64,
+    counts: Int64,
+    begun: Int64 | None,
+    program: list[int],
+    chunk: int,
 ) -> tuple[Levels, Levels]:
     """Repetition and definition levels of a chunk; where there are none of the latter, zeros."""
     num_levels, at, size, def_at, def_size = found[:5, chunk].tolist()
@@ -213,4 +229,6 @@ def _loaded(
         fail(Fault.LEVEL_COUNT, chunk)
     if (rep > program[8]).any():
         fail(Fault.LEVEL, chunk)
+    if begun is not None and begun[chunk] >= 0 and int((rep == program[8]).sum()) != begun[chunk]:
+        fail(Fault.ROW_COUNT, chunk)
     return rep, definition

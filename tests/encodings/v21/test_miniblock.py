@@ -347,6 +347,15 @@ def reindexed(*entries: tuple[int, int]) -> BuiltPage:
     return replace(built, buffers=[*built.buffers[:2], index_of(*entries)])
 
 
+def joined_rows() -> BuiltPage:
+    """The list page, whose first two rows are one by their levels, but not by the index."""
+    built = list_page()[0]
+    chunks = bytearray(built.buffers[1])
+    assert chunks[8:14] == u16(1, 1, 1)
+    chunks[10:12] = u16(0)
+    return replace(built, buffers=[built.buffers[0], bytes(chunks), built.buffers[2]])
+
+
 DAMAGED_LISTS: list[tuple[str, BuiltPage]] = [
     ("repetition index of 16 bytes for 5 chunks", reindexed((11, 0))),
     ("more rows than the page has", reindexed((1 << 63, 0), (0, 0), (0, 0), (0, 0), (0, 0))),
@@ -355,6 +364,7 @@ DAMAGED_LISTS: list[tuple[str, BuiltPage]] = [
     ("counts 12 rows", reindexed((2, 0), (2, 0), (3, 0), (2, 0), (3, 0))),
     ("range|rows", reindexed((0, 1), (0, 1), (0, 1), (0, 1), (11, 0))),
     ("levels of the chunks are for", relabelled(layers=(3, 5))),
+    ("chunk 0 other rows begin", joined_rows()),
     ("items are left", relabelled(num_items=1 << 40)),
     ("items are left", relabelled(num_items=15)),
 ]
@@ -363,14 +373,14 @@ DAMAGED_LISTS: list[tuple[str, BuiltPage]] = [
 @pytest.mark.parametrize(("what", "built"), DAMAGED_LISTS, ids=[what for what, _ in DAMAGED_LISTS])
 def test_damaged_lists_are_refused(what: str, built: BuiltPage) -> None:
     with pytest.raises(FormatError, match=what):
-        rows_of(built, *LIST, rows=[4, 7])
+        rows_of(built, *LIST, rows=[1, 4, 7])
 
 
 @pytest.mark.parametrize(("what", "built"), DAMAGED_LISTS, ids=[what for what, _ in DAMAGED_LISTS])
 def test_damaged_lists_among_sound_ones_are_refused(what: str, built: BuiltPage) -> None:
     sound, _ = list_page()
     with pytest.raises(FormatError, match=f"({what}).*page 1"):
-        rows_of(cached(column_of(sound, built, sound)), *LIST, rows=[1, *range(12, 21), 32])
+        rows_of(cached(column_of(sound, built, sound)), *LIST, rows=[1, *range(11, 21), 32])
 
 
 def test_an_index_that_takes_rows_from_the_next_page_is_refused() -> None:
