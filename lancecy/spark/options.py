@@ -208,16 +208,15 @@ def _no_catalog() -> UnsupportedError:
     return UnsupportedError(
         "CREATE TABLE … USING lancecy does not work: for formats in Python, Spark keeps neither the path nor the options "
         'of a table. Make it with df.write.format("lancecy").mode("append").save(path) or lancecy.spark.write(df, path); '
-        "for SQL, CREATE TEMPORARY VIEW name USING lancecy OPTIONS (path '…', filter '…') keeps all options, and "
-        "INSERT INTO name adds rows",
+        "for SQL, CREATE TEMPORARY VIEW name USING lancecy OPTIONS (path '…') reads it, and INSERT INTO name adds rows",
         feature="Spark: CREATE TABLE",
     )
 
 
 def _unknown(key: str, known: list[str]) -> str:
     close = nearest(key.lower(), known, 1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"lancecy has no option {printable(key)!r}; {hint}Its options are {', '.join(sorted(known))}"
+    hint = f"; did you mean {close[0]!r}?" if close else "."
+    return f"lancecy has no option {printable(key)!r}{hint} Its options are {', '.join(sorted(known))}"
 
 
 def _text(name: str, text: str) -> str:

@@ -171,15 +171,45 @@ def columns_of(struct: StructType, table: Snapshot | None) -> pa.Schema:
 def _column(field: Any, known: pa.Field | None) -> pa.Field:
     held = pa.field(field.name, _held(field.name, field.dataType), field.nullable)
     if known is not None and _is_held_as(known, field.dataType):
-        return known.with_type(storage_type(known.type)).with_nullable(field.nullable)
+        # Text becomes JSON when the rows are cast.
+        is_text = isinstance(known.type, pa.JsonType)
+        return known.with_type(known.type if is_text else storage_type(known.type)).with_nullable(
+            field.nullable
+        )
+    # As Spark does in tables of its own: a literal, or the number of a row, is NOT NULL for Spark, and later rows need not be.
+    loose = held if known is not None else held.with_type(_nullable(held.type)).with_nullable(True)
     if METADATA_KEY not in (field.metadata or {}):
-        return held
+        return loose
     from pyspark.sql.types import StructType
 
     original = original_schema(StructType([field])).field(0)
     if isinstance(original.type, pa.JsonType):
-        return held
-    return original if _is_held_as(original, field.dataType) and _is_storable(original) else held
+        return loose
+    if not _is_held_as(original, field.dataType) or not _is_storable(original):
+        return loose
+    return original.with_type(_nullable(original.type, held.type))
+
+
+def _nullable(kind: pa.DataType, held: pa.DataType | None = None) -> pa.DataType:
+    """The type, in which everything inside may be null; only what may be so in ``held``, a type of the same values."""
+    types = pa.types
+
+    def field_of(field: pa.Field, other: pa.Field | None) -> pa.Field:
+        inner = _nullable(field.type, None if other is None else other.type)
+        return field.with_type(inner).with_nullable(field.nullable or other is None or other.nullable)
+
+    if types.is_struct(kind):
+        return pa.struct([field_of(f, None if held is None else held.field(n)) for n, f in enumerate(kind)])
+    if types.is_map(kind):
+        items = field_of(kind.item_field, None if held is None else held.item_field)
+        return pa.map_(kind.key_field, items, kind.keys_sorted)
+    if types.is_fixed_size_list(kind):
+        items = field_of(kind.value_field, None if held is None else held.value_field)
+        return pa.list_(items, kind.list_size)
+    if types.is_list(kind) or types.is_large_list(kind):
+        make = pa.large_list if types.is_large_list(kind) else pa.list_
+        return make(field_of(kind.value_field, None if held is None else held.value_field))
+    return kind
 
 
 def _is_held_as(field: pa.Field, kind: DataType) -> bool:

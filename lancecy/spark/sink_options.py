@@ -61,12 +61,28 @@ class SinkOptions(TableOptions):
         >>> SinkOptions.parse({"path": "t.lance", "maxRowsPerFile": "1000", "targetbases": "b1, b2"}).target_bases
         ['b1', 'b2']
         """
-        found = placed(parsed(cls, given, {"initial_bases": _bases}), "append")
+        found = placed(parsed(cls, _of_writes(given), {"initial_bases": _bases}), "append")
         if not found.path:
             raise ValueError(
                 f"lancecy writes one table: say which with .save(path). {KEPT_NOWHERE} INSERT INTO name WITH (path '…')"
             )
         return found
+
+
+_ROWS_READ = ("columns", "filter", "with_row_id", "with_row_address", "version", "tag", "asof")
+_WAYS_OF_READING = ("partitions", "blocksize", "batch_size", "truncate_nanoseconds", "untrusted", "replicas")
+
+
+def _of_writes(given: Mapping[str, str]) -> dict[str, str]:
+    """The options without those that only say how a view is read; refused if they say which rows and columns it has."""
+    plain = {key.replace("_", "").lower(): key for key in given}
+    for name in _ROWS_READ:
+        if name.replace("_", "") in plain:
+            raise ValueError(
+                f"a view with option {name} is for reading: INSERT needs one of the whole table, made without it"
+            )
+    ways = {name.replace("_", "") for name in _WAYS_OF_READING}
+    return {key: given[key] for short, key in plain.items() if short not in ways}
 
 
 def _bases(name: str, text: str) -> tuple[DatasetBasePath, ...]:

@@ -345,11 +345,11 @@ def check_known(given: Iterable[str], known: Collection[str], above: str = "") -
 def _fit(field: Field, given: Field, path: str) -> Field:
     # The width of the offsets of text and lists may differ: the file writer converts them to the table's.
     if _plain(field.logical_type) != _plain(given.logical_type):
-        held = "has only nulls" if given.logical_type == "null" else f"is {given.storage_type}"
+        held = "has only nulls" if given.logical_type == "null" else f"is {_named(given)}"
         raise SchemaError(
-            f"column {printable(path)!r} {held}, where the table has {field.storage_type}: "
-            "cast=True casts the columns of the rows to the types of the table, and so does schema=ds.schema",
-            difference=f"{path}: {given.storage_type} is not {field.storage_type}",
+            f"column {printable(path)!r} {held}, where the table has {_named(field)}: cast the rows to the types of the "
+            "table, as writes do with cast=True or schema=ds.schema",
+            difference=f"{path}: {_named(given)} is not {_named(field)}",
         )
     if field.is_struct:
         return replace(field, children=_members(field.children, given.children, f"{path}."))
@@ -370,6 +370,10 @@ def _fit(field: Field, given: Field, path: str) -> Field:
             difference=path,
         )
     return replace(field, children=below)
+
+
+def _named(field: Field) -> str:
+    return "JSON" if field.logical_type == "json" else str(field.storage_type)
 
 
 def _plain(logical: str) -> str:

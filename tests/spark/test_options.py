@@ -75,6 +75,17 @@ def test_wrong_option_is_named(given: dict[str, str], told: str) -> None:
         ReadOptions.parse({"path": "t.lance", **given})
 
 
+def test_a_view_is_written_to_whatever_way_it_is_read_in() -> None:
+    given = {"path": "t.lance", "partitions": "3", "batchSize": "10", "maxRowsPerFile": "5"}
+    assert SinkOptions.parse(given).max_rows_per_file == 5
+
+
+@pytest.mark.parametrize("name", ["columns", "filter", "withRowId", "version", "asof"])
+def test_a_view_of_some_rows_or_columns_is_not_written_to(name: str) -> None:
+    with pytest.raises(ValueError, match="is for reading: INSERT needs one of the whole table"):
+        SinkOptions.parse({"path": "t.lance", name: "1"})
+
+
 def test_missing_path_says_how_to_give_one() -> None:
     with pytest.raises(ValueError, match=r"\.load\(path\)"):
         ReadOptions.parse({"filter": "k < 1"})

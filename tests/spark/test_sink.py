@@ -111,6 +111,44 @@ def test_columns_made_in_spark_have_sparks_types(spark: SparkSession, tmp_path: 
 # -- modes ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("door", [_save, _by_spark])
+def test_text_of_a_json_column_stays_json(spark: SparkSession, tmp_path: Path, door: Any) -> None:
+    path = tmp_path / "t.lance"
+    lancecy.write_dataset(pa.table({"id": [1], "j": pa.array(['{"a":1}'], pa.json_())}), path)
+    frame = lancecy.spark.read(spark, str(path))
+    door(frame, path)
+    assert lancecy.spark.merge(frame.selectExpr("id + 1 AS id", "j"), path, on="id")["num_inserted_rows"] == 1
+    found = lancecy.dataset(path).to_table()
+    assert found["j"].type == pa.json_()
+    assert found["j"].to_pylist() == ['{"a":1}'] * 3
+
+
+def test_new_columns_may_be_null_inside_where_spark_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    byte = pa.field("a", pa.uint8(), False)
+    kinds = {"s": pa.struct([byte]), "l": pa.list_(byte.with_name("item")), "m": pa.map_(pa.string(), byte)}
+    columns = pa.table({name: pa.array([None], kind) for name, kind in kinds.items()})
+    lancecy.write_dataset(columns, tmp_path / "strict", data_storage_version="2.2")
+    strict = lancecy.spark.read(spark, str(tmp_path / "strict"))
+    none = "CAST(null AS smallint)"
+    loose = strict.union(spark.sql(f"SELECT named_struct('a', {none}), array({none}), map('k', {none})"))
+    for door, name in ((_save, "saved"), (_by_spark, "written")):
+        door(strict, tmp_path / f"{name} strict", data_storage_version="2.2")
+        assert lancecy.dataset(tmp_path / f"{name} strict").schema.field("s").type == kinds["s"]
+        door(loose, tmp_path / name, data_storage_version="2.2")
+        rows = lancecy.dataset(tmp_path / name).to_table().to_pylist()
+        assert {"s": {"a": None}, "l": [None], "m": [("k", None)]} in rows
+
+
+def test_literals_make_columns_that_may_be_null(spark: SparkSession, tmp_path: Path) -> None:
+    for door, name in ((_save, "saved"), (_by_spark, "written")):
+        door(spark.sql("SELECT 1 AS id, named_struct('a', 1, 'b', 'x') AS s"), tmp_path / name)
+        door(spark.sql("SELECT CAST(null AS int) AS id, named_struct('a', 2) AS s"), tmp_path / name)
+        assert lancecy.dataset(tmp_path / name).to_table(order_by="id").to_pylist() == [
+            {"id": None, "s": {"a": 2, "b": None}},
+            {"id": 1, "s": {"a": 1, "b": "x"}},
+        ]
+
+
 def test_modes_are_those_of_spark(spark: SparkSession, tmp_path: Path) -> None:
     path, few, more = tmp_path / "t", spark.range(3), spark.range(10, 12)
     assert lancecy.spark.write(few, path).version == 1
