@@ -39,6 +39,7 @@ from lancecy.scanning.outputs import (
 from lancecy.scanning.project import Output, Projection, extract
 from lancecy.scanning.task import ScanUnit
 from lancecy.scanning.units import (
+    MOST_FILES,
     FilteredUnit,
     Picked,
     Schedule,
@@ -213,13 +214,14 @@ def _groups(
     """Units whose columns are read together, as many groups as threads read at once; none if each is read alone."""
     if len(units) < 2:
         return []
+    few = [units[at : at + MOST_FILES] for at in range(0, len(units), MOST_FILES)]
     if _is_little(units, fields):
-        return [units]
+        return few
     size = sum(_read_bytes(c, fields) for c in units) / len(units)
     if not _are_small(units) or size > _SMALL_UNIT_BYTES:
         return []
-    if size < _TINY_UNIT_BYTES:
-        return [units]
+    if size < _TINY_UNIT_BYTES or len(few) > 1:
+        return few
     ends = np.cumsum([len(c.rows) for c in units])
     count = min(context.session.threads, len(units))
     edges = np.searchsorted(ends, ends[-1] * np.arange(1, count) // count) + 1

@@ -31,6 +31,7 @@ from lancecy.scanning.request import NULL_IF_DELETED, ROW_OFFSET
 from lancecy.scanning.sources import CandidateSource, PageStatistics, Question, answers, concerned
 from lancecy.scanning.task import ScanUnit
 from lancecy.scanning.units import (
+    MOST_FILES,
     CandidateUnit,
     FilteredUnit,
     bytes_of,
@@ -238,6 +239,7 @@ def _small_groups(units: Sequence[CandidateUnit], are_joined: bool) -> Iterator[
     for c in units:
         # Every fragment has its own dictionary: merging them may cost more than it saves.
         is_full = rows + len(c.rows) > most or (not are_joined and _has_dictionary(c.projection))
+        is_full = is_full or len(group) == MOST_FILES
         if group and (is_full or _coded(c) or _coded(group[0]) or c.projection is not group[0].projection):
             yield group
             group, rows = [], 0

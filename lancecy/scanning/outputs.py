@@ -248,9 +248,14 @@ def outputs_joined(
 ) -> list[ArrowArray]:
     """:func:`output_fields` for several units that have little to read, one unit after the other."""
     largest = max(units, key=lambda c: len(c.rows))
-    reused = [f for f in fields if all(f in c.reused for c in units)]
-    whole = [f for f in fields if f not in reused and not _is_picked(largest, f)]
-    picked = [f for f in fields if f not in reused and f not in whole]
+    reused: list[Field] = []
+    whole: list[Field] = []
+    picked: list[Field] = []
+    for f in fields:
+        if f in largest.reused and all(f in c.reused for c in units):
+            reused.append(f)
+        else:
+            (picked if _is_picked(largest, f) else whole).append(f)
     columns = dict(
         zip(picked, read_several([(c.files, c.picked) for c in units], picked, context.session), strict=True)
     )

@@ -21,6 +21,7 @@ from lancecy.scanning.task import ScanUnit
 from lancecy.schema import Field
 
 __all__ = [
+    "MOST_FILES",
     "CandidateUnit",
     "FilteredUnit",
     "Grouped",
@@ -37,6 +38,9 @@ __all__ = [
     "without_others",
 ]
 
+
+MOST_FILES = 8192
+"""Most files that are read in one piece of work, which keeps the maps of all of them until its end."""
 
 # Fewer small files are not worth a thread of their own.
 _WORTH_A_THREAD = 16

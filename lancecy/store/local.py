@@ -8,6 +8,7 @@ replace, ``link`` to create.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -41,6 +42,8 @@ NETWORK = StoreTraits(create_is_atomic=True, concurrency=8, merge_gap=1 << 20, m
 
 # A range this long is cheaper to map than to copy.
 _WORTH_A_MAP = 64 << 10
+# A file this small takes less to copy than to map, and no map.
+_TOO_SMALL_TO_MAP = 16 << 10
 # One cache per process: the system limits the maps of a process (65,530 by default), not of a table.
 _MAPS = MapCache(4096)
 
@@ -295,17 +298,30 @@ class LocalStore:
         return files.open_folder(self._base, path.rpartition("/")[0], self._follow, create)
 
     def _whole(self, path: str) -> Memory:
-        """The map of a file, reused while the file is unchanged."""
+        """The map of a file, or a copy of a small one, reused while the file is unchanged."""
         full = f"{self._root}/{path}"
         kept = _MAPS.find(full, identity_of(files.stat_regular(self._base, path, self._follow)))
         if kept is not None:
             return kept
         descriptor, status = files.open_regular(self._base, path, self._follow, is_checked=True)
         try:
-            memory = map_file(descriptor, status.st_size)
+            memory = self._mapped(descriptor, path, status.st_size)
         finally:
             os.close(descriptor)
         _MAPS.add(full, identity_of(status), memory)
+        return memory
+
+    def _mapped(self, descriptor: int, path: str, size: int) -> Memory:
+        if size > _TOO_SMALL_TO_MAP and not _MAPS.is_full:
+            try:
+                return map_file(descriptor, size)
+            except OSError as error:
+                if error.errno != errno.ENOMEM:
+                    raise
+                # The process has as many maps as it may, for other reasons.
+                _MAPS.clear()
+        memory = self._read(descriptor, path, 0, size)
+        memory.flags.writeable = False
         return memory
 
     def _copied(self, path: str, starts: Sequence[int], stops: Sequence[int | None]) -> Sequence[Memory]:

@@ -2,7 +2,8 @@
 
 A map is returned as a read-only NumPy array that owns it; it is unmapped when
 the last view is freed. The most recently used maps are kept by path, and reused
-while the file's identity (device, inode, size, time of change) is unchanged.
+while the file's identity (device, inode, size, time of change) is unchanged. So are those that views
+keep alive: the system limits how many maps a process has.
 
 Reading the lost pages of a mapped file that was truncated raises SIGBUS, which no
 check can prevent. So only files of trusted tables on local disks are mapped: on a network
@@ -18,6 +19,7 @@ import os
 from collections import OrderedDict
 from contextlib import suppress
 from typing import TypeAlias
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -105,6 +107,8 @@ class MapCache:
     ----------
     limit : int
         Maps kept. Views stay valid after their map is evicted.
+    most : int
+        Maps from which on the cache is full, those that only views keep alive included.
 
     Notes
     -----
@@ -112,18 +116,33 @@ class MapCache:
     and two threads that miss at once map the file twice.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, most: int = 32_768) -> None:
         self.limit = limit
+        self.most = most
         self._maps: OrderedDict[str, tuple[Identity, Memory]] = OrderedDict()
+        self._alive: WeakValueDictionary[tuple[str, Identity], Memory] = WeakValueDictionary()
 
     def __len__(self) -> int:
         return len(self._maps)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next file should be copied, not mapped."""
+        return len(self._alive) >= self.most
+
+    def clear(self) -> None:
+        """Drop all maps but those that views keep alive."""
+        self._maps.clear()
 
     def find(self, path: str, identity: Identity) -> Memory | None:
         """The map of the file, if the file is unchanged."""
         entry = self._maps.get(path)
         if entry is None or entry[0] != identity:
-            return None
+            # Views may have outlived its place among the most recently used.
+            alive = self._alive.get((path, identity))
+            if alive is not None:
+                self.add(path, identity, alive)
+            return alive
         with suppress(KeyError):  # another thread dropped it; the view is still valid
             self._maps.move_to_end(path)
         return entry[1]
@@ -131,6 +150,7 @@ class MapCache:
     def add(self, path: str, identity: Identity, memory: Memory) -> None:
         """Keep a map, and evict the least recently used beyond the limit."""
         self._maps[path] = (identity, memory)
+        self._alive[path, identity] = memory
         while len(self._maps) > self.limit:
             try:
                 self._maps.popitem(last=False)
@@ -144,7 +164,8 @@ class MapCache:
     def release(self, path: str) -> None:
         """Drop the pages of a file's map from this process's memory; reading loads them again."""
         entry = self._maps.get(path)
-        if entry is not None and entry[1].size:
+        # The memory of a file that was copied would be cleared.
+        if entry is not None and isinstance(entry[1].base, _Mapping):
             _madvise(entry[1].ctypes.data, entry[1].size, mmap.MADV_DONTNEED)
 
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lancecy
+from lancecy.scanning import engine, filtering
+from lancecy.store import local
+from lancecy.store.maps import MapCache
 from lancecy.table.wire import fragment, manifest
 from tests.helpers.datasets import write_table
 
@@ -94,3 +100,27 @@ def test_partitions_of_dask_make_the_first_fragment_and_the_last(root: str, made
     ids = ds._context.table.ids.tolist()
     assert frame.npartitions < FRAGMENTS and set(made) == {ids[0], ids[-1]}
     assert len(frame) == FRAGMENTS * ROWS and frame.divisions[-1] == FRAGMENTS * ROWS - 1
+
+
+def test_a_session_holds_no_maps_but_the_most_recent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process may have 65,530 maps."""
+    maps = MapCache(4)
+    monkeypatch.setattr(local, "_MAPS", maps)
+    monkeypatch.setattr(local, "_TOO_SMALL_TO_MAP", 0)
+    uri, session = str(tmp_path / "t"), lancecy.Session()
+    lancecy.write_dataset({"id": range(30), "text": ["a"] * 30}, uri, max_rows_per_file=1, durability="none")
+    ds = lancecy.dataset(uri, session=session)
+    for number in range(5):
+        ds.delete(f"id = {number}", durability="none")
+        assert ds.to_table(filter="text = 'a'").num_rows == 29 - number
+        assert Path("/proc/self/maps").read_text().count(f"{uri}/data/") <= 4
+
+
+def test_more_files_than_are_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filtering, "MOST_FILES", 4)
+    monkeypatch.setattr(engine, "MOST_FILES", 4)
+    rows = pa.table({"id": range(30), "text": [f"text {n % 3}" for n in range(30)]})
+    ds = lancecy.write_dataset(rows, tmp_path / "t", max_rows_per_file=1, durability="none")
+    assert ds.to_table().equals(rows)
+    assert ds.to_table(filter="text = 'text 1'").equals(rows.filter(pc.equal(rows["text"], "text 1")))
+    assert ds.count_rows("id > 6") == 23

@@ -98,7 +98,7 @@ def test_columns_made_in_spark_have_sparks_types(spark: SparkSession, tmp_path: 
     ds = lancecy.spark.write(frame, tmp_path / "t", data_storage_version="2.2")
     assert {f.name: str(f.type) for f in ds.schema} == {
         "id": "int64",
-        "nested": "struct<a: list<item: map<string, int32> not null> not null>",
+        "nested": "struct<a: list<item: map<string, int32>>>",
         "nothing": "null",
         "day": "date32[day]",
         "at": "timestamp[us, tz=UTC]",
@@ -144,8 +144,8 @@ def test_literals_make_columns_that_may_be_null(spark: SparkSession, tmp_path: P
         door(spark.sql("SELECT 1 AS id, named_struct('a', 1, 'b', 'x') AS s"), tmp_path / name)
         door(spark.sql("SELECT CAST(null AS int) AS id, named_struct('a', 2) AS s"), tmp_path / name)
         assert lancecy.dataset(tmp_path / name).to_table(order_by="id").to_pylist() == [
-            {"id": None, "s": {"a": 2, "b": None}},
             {"id": 1, "s": {"a": 1, "b": "x"}},
+            {"id": None, "s": {"a": 2, "b": None}},
         ]
 
 

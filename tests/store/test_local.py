@@ -95,11 +95,11 @@ def test_grown_file_is_mapped_anew(root: Path) -> None:
 def test_maps_hold_no_descriptors(root: Path) -> None:
     store = LocalStore(str(root))
     for index in range(60):
-        store.put(f"data/{index}", DATA[:5000])
+        store.put(f"data/{index}", DATA[:50_000])
     before = len(os.listdir("/proc/self/fd"))
     views = [store.get(f"data/{index}")[17:] for index in range(60)]
     assert len(os.listdir("/proc/self/fd")) == before
-    assert all(view.tobytes() == DATA[17:5000] for view in views)
+    assert all(view.tobytes() == DATA[17:50_000] for view in views)
 
 
 def test_views_outlive_the_cache_and_the_file(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,6 +113,63 @@ def test_views_outlive_the_cache_and_the_file(root: Path, monkeypatch: pytest.Mo
     store.delete([f"data/{index}" for index in range(6)])
     assert len(local._MAPS) == 0
     assert [view.tobytes() for view in views] == [DATA[index + 100 : index + 200] for index in range(6)]
+
+
+def maps_of(root: Path) -> int:
+    return Path("/proc/self/maps").read_text().count(f"{root}/data/")
+
+
+def test_file_is_not_mapped_twice_while_a_view_keeps_its_map(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "_MAPS", MapCache(2))
+    store = LocalStore(str(root))
+    for index in range(6):
+        store.put(f"data/{index}", DATA[index:])
+    views = [store.get(f"data/{index}")[100:200] for _ in range(3) for index in range(6)]
+    assert maps_of(root) == 6
+    assert len(local._MAPS) == 2
+    del views
+    assert maps_of(root) == 2
+    local._MAPS.clear()
+    assert maps_of(root) == 0
+
+
+def test_files_are_copied_where_a_process_has_maps_enough(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "_MAPS", MapCache(2, most=4))
+    store = LocalStore(str(root))
+    for index in range(6):
+        store.put(f"data/{index}", DATA[index:])
+    views = [store.get(f"data/{index}")[100:] for index in range(6)]
+    assert maps_of(root) == 4
+    assert [view.tobytes() for view in views] == [DATA[index + 100 :] for index in range(6)]
+    assert not any(view.flags.writeable for view in views)
+
+
+def test_files_are_copied_where_the_system_refuses_a_map(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any) -> None:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    monkeypatch.setattr(local, "map_file", refused)
+    store = LocalStore(str(root))
+    store.put("data/a", DATA)
+    assert store.get("data/a").tobytes() == DATA
+    store.release("data/a")
+    assert store.get("data/a", 5).tobytes() == DATA[5:]
+
+
+def test_small_files_are_copied_and_used_again(root: Path) -> None:
+    store = LocalStore(str(root))
+    store.put("data/a", DATA[:16_000])
+    first = store.get("data/a")
+    assert maps_of(root) == 0
+    store.release("data/a")
+    assert np.shares_memory(first, store.get("data/a"))
+    store.put("data/a", DATA[1:16_000])
+    assert store.get("data/a").tobytes() == DATA[1:16_000]
+    assert first.tobytes() == DATA[:16_000]
 
 
 def test_dropped_map_is_unmapped(root: Path) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from functools import cached_property
+from weakref import ref
 
 from lancecy.encodings.batch import MOST_BYTES, SmallPage, batch_key, read_small
 from lancecy.encodings.blocks.null_only import null_only, null_stub
@@ -219,14 +220,15 @@ class _Joined:
         Stands for the files: always the same, as what is compiled for a column belongs to its file.
     memory : (nbytes,) uint8 or None
         All their bytes; None: they are copied at each read.
-    maps : dict of int to (nbytes,) uint8
-        The maps that the bytes were copied from, by the number of the file: others, if a file has changed since.
+    maps : dict of int to weak reference to (nbytes,) uint8
+        The maps that the bytes were copied from, by the number of the file: others, if a file has changed since. Weak,
+        as a process may have only so many maps.
     """
 
     known: Prepared
     file: SourceFile
     memory: Memory | None = None
-    maps: dict[int, Memory] = attribute(default_factory=dict)
+    maps: dict[int, ref[Memory]] = attribute(default_factory=dict)
 
 
 def _joined(fields: Sequence[FieldRead], maps: dict[int, Memory]) -> Read[_Joined | None]:
@@ -287,7 +289,8 @@ def _with_bytes(fields: Sequence[FieldRead], found: _Joined | None, cache: ByteC
     if found is not None and is_cheap and 0 < stored <= _MOST_KEPT and _is_little(fields, stored):
         kept = yield from kept_columns(columns, files, cache)
         known = replace(found.known, columns=kept.columns)
-        return _Joined(known, stand_in(files, kept.memory), kept.memory, kept.maps)
+        maps = {number: ref(memory) for number, memory in kept.maps.items()}
+        return _Joined(known, stand_in(files, kept.memory), kept.memory, maps)
     return None if fields[0].known.leaves else found
 
 
@@ -298,7 +301,7 @@ def _has_changed(fields: Sequence[FieldRead], found: _Joined, maps: dict[int, Me
         present = maps.get(id(source))
         if present is None:
             present = maps[id(source)] = source.store.get(source.path)
-        if present is not memory:
+        if present is not memory():
             return True
     return False
 
