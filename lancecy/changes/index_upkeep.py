@@ -208,8 +208,23 @@ def _segment(
         if entry in chosen
         or (merged and not covers[entry.uuid])
         or (known_by_id is not None and known_by_id <= entry.dataset_version)
+        or _may_have_covered(snapshot, missing, entry)
     ]
     return SegmentPlan(plan, missing.union(*(covers[entry.uuid] for entry in replaced)), tuple(replaced))
+
+
+def _may_have_covered(snapshot: Snapshot, fragments: Iterable[int], entry: IndexEntry) -> bool:
+    """Whether a segment may name rows of some fragments, which it no longer covers, for the values that they had before.
+
+    So it is with fragments whose values changed in place after the segment was made: these are as old as those that it
+    covers, or have a data file more. pylance leaves such answers out only while the fragment is in no segment.
+    """
+    wanted, last = frozenset(fragments), max(covered(entry) or (), default=-1)
+    return any(
+        fragment.id < last or len(fragment.files) > 1
+        for fragment in snapshot.fragments
+        if fragment.id in wanted
+    )
 
 
 def _earliest_moved(snapshot: Snapshot, fragments: Iterable[int]) -> int | None:

@@ -49,10 +49,13 @@ class Zones:
     Attributes
     ----------
     fragments, starts, lengths : (num_zones,) int64
-        Ascending by fragment and start; zones of a fragment do not overlap.
+        Ascending by fragment and start.
     order : (num_zones,) int64
         Row of each zone in the file.
     file : IndexFile
+    overlapping : frozenset of int
+        Fragments whose zones overlap: pylance keeps the zones from before a column was changed in place beside the new
+        ones, and which of them are old is not known.
     """
 
     fragments: Int64
@@ -60,6 +63,7 @@ class Zones:
     lengths: Int64
     order: Int64
     file: IndexFile
+    overlapping: frozenset[int]
 
     @classmethod
     def of(cls, file: IndexFile, columns: list[pa.Array]) -> Zones:
@@ -68,7 +72,7 @@ class Zones:
         Raises
         ------
         FormatError
-            Zones overlap, or are no places of rows.
+            Zones are no places of rows.
         """
         numbers = []
         for column in columns:
@@ -79,9 +83,10 @@ class Zones:
         fragments, starts, lengths = (found[order] for found in numbers)
         outside = (starts < 0) | (starts > _MOST_ROWS) | (lengths < 0) | (lengths > _MOST_ROWS)
         overlap = (fragments[1:] == fragments[:-1]) & (starts[1:] < (starts + lengths)[:-1])
-        if outside.any() or overlap.any():
-            raise FormatError("zones of an index overlap, or are no ranges of rows").within(file.source.path)
-        return cls(fragments, starts, lengths, order, file)
+        if outside.any():
+            raise FormatError("zones of an index are no ranges of rows").within(file.source.path)
+        twice = frozenset(fragments[1:][overlap].tolist())
+        return cls(fragments, starts, lengths, order, file, twice)
 
     @property
     def nbytes(self) -> int:
@@ -106,7 +111,8 @@ class Zones:
         tested = expr.args[0] if isinstance(expr, Call) and is_negated else expr
         if not isinstance(tested, Call) or tested.op != "is_null" or not isinstance(tested.args[0], Column):
             return None
-        nulls = self.file.buffer(NULLS)
+        # Where zones are old, so are nulls.
+        nulls = None if self.overlapping else self.file.buffer(NULLS)
         if nulls is None:
             return None
         found = segment.places.of_sets([nulls], self.file.limits)
@@ -125,9 +131,26 @@ class Zones:
         edges = np.flatnonzero(np.diff(fragments, prepend=-1))
         found: dict[int, Spans] = {}
         for first, last in zip(edges.tolist(), [*edges[1:].tolist(), fragments.size], strict=edges.size > 0):
-            begin = starts[first:last]
-            found[int(fragments[first])] = (begin, begin + lengths[first:last])
+            begin, number = starts[first:last], int(fragments[first])
+            found[number] = (begin, begin + lengths[first:last])
+            if number in self.overlapping:
+                others = ~gone & (self.fragments == number)
+                begin = self.starts[others]
+                found[number] = _without(found[number], (begin, begin + self.lengths[others]))
         return FoundRows(found, is_exact=False, are_left_out=True)
+
+
+def _without(spans: Spans, others: Spans) -> Spans:
+    """The rows that are in some spans and in none of the others; spans may overlap."""
+    edges = np.unique(np.concatenate([*spans, *others]))
+    starts, stops = edges[:-1], edges[1:]
+
+    def covered(by: Spans) -> Bool:
+        begun, ended = (np.searchsorted(np.sort(bounds), starts, side="right") for bounds in by)
+        return np.greater(begun, ended)
+
+    wanted = covered(spans) & ~covered(others)
+    return starts[wanted], stops[wanted]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -267,6 +267,31 @@ def test_old_values_of_updated_rows_are_in_no_segment(tmp_path: Path, kind: str)
             assert found.num_rows == ds.count_rows(asked) == expected
 
 
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("kind", ["BTREE", "BITMAP", "LABEL_LIST", "ZONEMAP", "BLOOMFILTER"])
+def test_old_values_of_columns_changed_in_place_are_in_no_segment(
+    tmp_path: Path, kind: str, stable: bool
+) -> None:
+    """pylance takes the rows of a segment from every fragment that any segment covers."""
+    is_list = kind == "LABEL_LIST"
+
+    def values(each: list[Any]) -> pa.Array:
+        listed = [[v] if v is not None else None for v in each]
+        return pa.array(listed if is_list else each, pa.list_(pa.int32()) if is_list else pa.int32())
+
+    rows = pa.table({"id": range(20), "k": values([None, 7] * 10), "z": range(20)})
+    ds = lancecy.write_dataset(rows, tmp_path / "t", max_rows_per_file=10, enable_stable_row_ids=stable)
+    ds.create_scalar_index("k", kind)
+    ds.append(rows.slice(0, 5))
+    ds.optimize.optimize_indices(num_indices_to_merge=0)
+    assert ds.index_statistics("k_idx")["num_segments"] == 2
+    changed = pa.table({"id": np.arange(5, 10), "k": values([3] * 5)})
+    ds.merge_insert("id").when_matched_update_all().write_mode("rewrite_columns").execute(changed)
+    ds.optimize.optimize_indices(num_indices_to_merge=0)
+    asked = ["array_has(k, 7)", "NOT array_has(k, 7)"] if is_list else ["k = 7", "k > 5", "k = 3"]
+    check_answers(ds.uri, (*asked, "k IS NULL"), must_use=False)
+
+
 def test_segments_are_merged_and_made_anew(tmp_path: Path) -> None:
     ds = made(tmp_path / "t", "2.1", True)
     ds.create_scalar_index("a")

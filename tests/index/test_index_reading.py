@@ -324,3 +324,22 @@ def test_values_that_rows_had_before_an_update_name_no_row(
         assert ds.to_table(filter=text, use_scalar_index=True).equals(plain), text
         assert ds.count_rows(text) == plain.num_rows, text
         assert f"{column}_idx" in str(ds.scanner(filter=text).explain()), text
+
+
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("kind", ["ZONEMAP", "BLOOMFILTER"])
+def test_zones_that_pylance_keeps_beside_newer_ones_of_the_same_rows(
+    tmp_path: Path, kind: str, stable: bool
+) -> None:
+    values = [None if n % 7 == 3 else float(n) for n in range(20)]
+    rows = pa.table({"id": range(20), "v": values, "z": range(20)})
+    theirs = lance.write_dataset(rows, tmp_path / "t", max_rows_per_file=10, enable_stable_row_ids=stable)
+    theirs.create_scalar_index("v", kind)
+    changed = pa.table({"id": range(10), "v": [100.0] * 9 + [None]})
+    theirs.merge_insert("id").when_matched_update_all().write_mode("rewrite_columns").execute(changed)
+    theirs.optimize.optimize_indices()
+    ds = lancecy.dataset(tmp_path / "t")
+    for where in ("v < 5", "v = 100", "v = 12", "v IS NULL", "v IS NOT NULL", "NOT (v > 15)", "v > 50"):
+        plain = ds.to_table(["id"], filter=where, use_scalar_index=False)
+        assert ds.to_table(["id"], filter=where).equals(plain), where
+    assert "1 of 2 kept, 1 skipped" in str(ds.scanner(filter="v = 100").explain())

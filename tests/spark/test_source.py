@@ -239,7 +239,9 @@ def test_tables_of_the_catalog_are_refused_with_what_works_instead(
         lambda: spark.sql(f"CREATE TABLE bare USING lancecy OPTIONS (path '{place}', filter 'id > 1')")
     )
     assert "lancecy.errors.UnsupportedError: CREATE TABLE … USING lancecy does not work" in told
-    assert "CREATE TEMPORARY VIEW name USING lancecy OPTIONS (path '…') reads it, and INSERT INTO name" in told
+    assert (
+        "CREATE TEMPORARY VIEW name USING lancecy OPTIONS (path '…') reads it, and INSERT INTO name" in told
+    )
     told = _told(
         lambda: spark.sql(f"CREATE TABLE made USING lancecy OPTIONS (path '{place}') AS SELECT 1 AS id")
     )
