@@ -536,7 +536,8 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
     @property
     def tags(self) -> Tags:
         """Names for versions: list, create, move and delete them."""
-        return Tags(lambda: self._snapshot)
+        # No local function, so that tags pickle as the dataset does.
+        return Tags(partial(getattr, self, "_snapshot"))
 
     def checkout_latest(self) -> Dataset:
         """The same table, or branch, at its newest version."""
@@ -1201,7 +1202,7 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
         Raises
         ------
         ImportError
-            Polars is not installed.
+            Polars is not installed (``pip install 'lancecy[polars]'``).
 
         Notes
         -----
