@@ -16,7 +16,8 @@ import inspect
 import itertools
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "UnsupportedError",
     "WorkerError",
     "nearest",
+    "needing",
     "printable",
     "warn",
     "with_short_tracebacks",
@@ -118,6 +120,27 @@ def warn(message: str) -> None:
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "lancecy":
         frame, level = frame.f_back, level + 1
     warnings.warn(message, RuntimeWarning, stacklevel=level)
+
+
+@contextmanager
+def needing(what: str, extra: str) -> Iterator[None]:
+    """Name the extra to install if a package that is imported in the block is missing.
+
+    Parameters
+    ----------
+    what : str
+        What needs it.
+    extra : str
+        The extra of lancecy that has it.
+
+    Raises
+    ------
+    ImportError
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ImportError(f"{what} needs {error.name}: pip install 'lancecy[{extra}]'") from error
 
 
 def printable(text: object) -> str:

@@ -31,6 +31,8 @@ class Step:
     --------
     >>> Step("verify", 50, 200, "rows").fraction
     0.25
+    >>> Step("export", 50, 0, "rows").fraction, Step("export", 0, 0, "rows").fraction
+    (0.0, 1.0)
     """
 
     what: str
@@ -41,7 +43,7 @@ class Step:
 
     @property
     def fraction(self) -> float:
-        """``done / total``, 0 to 1; 0 as long as the total is unknown."""
+        """``done / total``, 0 to 1; 0 as long as the total is unknown, and 1 if both are 0: there was nothing to do."""
         return self.done / self.total if self.total else float(not self.done)
 
 

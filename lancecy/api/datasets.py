@@ -152,7 +152,8 @@ def dataset(
         ``restore()`` makes this version the newest one again, and so does :func:`lancecy.repair` without opening it.
     default_scan_options : mapping of str to object, optional
         Arguments of :meth:`Dataset.scanner` for every scan of this dataset that does not give its own, as in pylance.
-        ``schema`` is then that of such a scan. Takes, counts and fragments do not use them.
+        ``schema`` is then that of such a scan. Takes, counts, fragments and other engines (:meth:`Dataset.sql`,
+        :meth:`Dataset.to_pyarrow_dataset`, :meth:`Dataset.to_polars_lazy`) do not use them.
     commit_lock : function, optional
         As in pylance: takes the version that is about to be published and returns a context manager, under which its
         manifest is written. All writers of the table must give a lock that excludes the others. Raise
@@ -535,7 +536,8 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
     @property
     def tags(self) -> Tags:
         """Names for versions: list, create, move and delete them."""
-        return Tags(lambda: self._snapshot)
+        # No local function, so that tags pickle as the dataset does.
+        return Tags(partial(getattr, self, "_snapshot"))
 
     def checkout_latest(self) -> Dataset:
         """The same table, or branch, at its newest version."""
@@ -1120,6 +1122,11 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
 
     # -- other engines --------------------------------------------------------
 
+    @property
+    def _whole_table(self) -> Dataset:
+        """This version without ``default_scan_options``, which would take the place of an engine's own filter or limit."""
+        return Dataset(self._snapshot) if self._scan_defaults else self
+
     def to_pyarrow_dataset(self, read_dictionary: Sequence[str] | bool | None = None) -> pads.Dataset:
         """The table as a ``pyarrow.dataset.Dataset``, for engines that push columns and filters down to it.
 
@@ -1149,7 +1156,7 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
         """
         from lancecy.interop.pyarrow_dataset import to_pyarrow_dataset
 
-        return to_pyarrow_dataset(self, read_dictionary)
+        return to_pyarrow_dataset(self._whole_table, read_dictionary)
 
     def sql(self, sql: str) -> SqlQueryBuilder:
         """An SQL query over this version, run by DuckDB; its columns and filters reach the scan.
@@ -1182,7 +1189,7 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
         """
         from lancecy.interop.sql import SqlQueryBuilder
 
-        return SqlQueryBuilder(Dataset(self._snapshot) if self._scan_defaults else self, sql)
+        return SqlQueryBuilder(self._whole_table, sql)
 
     def to_polars_lazy(self, filter: Filter = None) -> pl.LazyFrame:
         """The table as a Polars ``LazyFrame`` whose columns, predicates and limits reach the scan.
@@ -1195,7 +1202,7 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
         Raises
         ------
         ImportError
-            Polars is not installed.
+            Polars is not installed (``pip install 'lancecy[polars]'``).
 
         Notes
         -----
@@ -1203,7 +1210,7 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
         """
         from lancecy.interop.polars import to_polars_lazy
 
-        return to_polars_lazy(self, filter)
+        return to_polars_lazy(self._whole_table, filter)
 
     # -- protocols ------------------------------------------------------------
 

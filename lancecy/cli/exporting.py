@@ -32,7 +32,7 @@ from lancecy.cli.options import (
     table_options,
 )
 from lancecy.cli.output import bar, show_facts, show_json
-from lancecy.cli.sources import ENDINGS, FORMATS, STANDARD
+from lancecy.cli.sources import ENDINGS, FORMATS, STANDARD, is_pipe
 from lancecy.encodings.arrow.nulls import with_members
 from lancecy.errors import ExistsError, UnsupportedError, printable
 from lancecy.progress import Progress, Step
@@ -103,6 +103,8 @@ def format_of(file: str, kind: str | None) -> str:
     if name is None:
         which = "standard output" if file == STANDARD else repr(file)
         raise UsageError(f"the format of {which} is unknown; give it with --format: {', '.join(FORMATS)}")
+    if file == STANDARD and sys.stdout is None:
+        raise UsageError("standard output is closed: give a file or a pipe")
     if file == STANDARD and sys.stdout.isatty():
         raise UsageError("standard output is a terminal: give a file or a pipe; `lancecy head` shows rows")
     return name
@@ -129,12 +131,12 @@ def opened_output(file: str, overwrite: bool) -> Iterator[Output]:
         with _abandoned_on_error(sys.stdout.buffer) as output:
             yield output
         return
-    path = Path(os.path.realpath(file))
-    if path.exists() and not path.is_file() and not path.is_dir():
+    if is_pipe(file):
         # A pipe or a device has no other file beside it.
-        with path.open("wb") as stream, _abandoned_on_error(stream) as output:
+        with Path(file).open("wb") as stream, _abandoned_on_error(stream) as output:
             yield output
         return
+    path = Path(os.path.realpath(file))
     if path.exists() and not (overwrite and path.is_file()):
         remedy = "it is a folder" if path.is_dir() else "--overwrite replaces it"
         raise ExistsError(f"{printable(file)} exists: {remedy}", kind="file", name=file)
@@ -354,6 +356,7 @@ _WRITERS: dict[str, Callable[[Output, pa.Schema], AbstractContextManager[Write]]
 # Batches are as small as this even if rows are large.
 _BATCH_BYTES = 16 << 20
 _STREAM_ENDING = ".arrows"
+_STANDARD_OUTPUTS = ("/dev/stdout", "/dev/fd/1")
 
 
 @click.command()
@@ -380,6 +383,7 @@ def export(
     **table: Any,
 ) -> None:
     """Write the rows of the table at URI to FILE (Parquet, CSV, TSV, Arrow, JSON lines; - is standard output)."""
+    file = STANDARD if file in _STANDARD_OUTPUTS else file
     if as_json and file == STANDARD:
         raise click.UsageError("--json and the rows cannot both go to standard output: leave one out")
     chosen = format_of(file, kind)
@@ -408,7 +412,7 @@ def _exported(
     total = ds.count_rows() if condition is None else 0  # counting filtered rows would be a second scan
     if limit is not None:
         total = min(total, limit)
-    is_stream = file == STANDARD or file.lower().endswith(_STREAM_ENDING)
+    is_stream = file == STANDARD or is_pipe(file) or file.lower().endswith(_STREAM_ENDING)
     rows = 0
     with opened_output(file, overwrite) as output:
         with written(kind, output, schema, is_stream) as write:

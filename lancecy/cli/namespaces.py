@@ -10,7 +10,7 @@ import click
 
 from lancecy.cli.options import as_json, pairs
 from lancecy.cli.output import fail, show_facts, show_json, show_rows, show_text
-from lancecy.errors import printable
+from lancecy.errors import needing, printable
 
 __all__ = ["ns"]
 
@@ -33,7 +33,8 @@ def _root_options(function: F) -> F:
         *, root: str, storage_options: tuple[str, ...], properties: tuple[str, ...], **options: Any
     ) -> Any:
         # Imported here, because the other commands do not need the package.
-        import lance_namespace
+        with needing("`lancecy ns`", "namespace"):
+            import lance_namespace
 
         given = pairs("--property", properties)
         stored = {f"storage.{k}": v for k, v in pairs("a storage option", storage_options).items()}

@@ -117,7 +117,9 @@ _PIPE_WIDTH = 4096
 
 def _console(width: int | None = None) -> Console:
     # Made at each call, so that it writes to the current standard output. In a pipe lines are not wrapped.
-    return Console(highlight=False, width=width if sys.stdout.isatty() else max(width or 0, _PIPE_WIDTH))
+    # Without standard output (``>&-``) nothing is shown.
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    return Console(highlight=False, width=width if is_terminal else max(width or 0, _PIPE_WIDTH))
 
 
 def _print(shown: RenderableType, console: Console) -> None:

@@ -26,7 +26,7 @@ from lancecy.cli.text_values import json_type, values_of
 from lancecy.errors import printable
 from lancecy.progress import Progress, Step
 
-__all__ = ["ENDINGS", "FORMATS", "STANDARD", "Input", "inputs", "rows_of"]
+__all__ = ["ENDINGS", "FORMATS", "STANDARD", "Input", "inputs", "is_pipe", "rows_of"]
 
 STANDARD = "-"
 """The name of standard input and output."""
@@ -69,7 +69,7 @@ class Input:
     Attributes
     ----------
     path : str
-        Where it is read; of standard input a temporary copy.
+        Where it is read; of standard input and other pipes a temporary copy.
     name : str
         What messages call it.
     """
@@ -80,7 +80,7 @@ class Input:
 
 @contextmanager
 def inputs(files: Sequence[str]) -> Iterator[list[Input]]:
-    """The named files; ``-`` is standard input, copied to a temporary file unless it is a file already.
+    """The named files; ``-`` is standard input. Pipes are copied to temporary files.
 
     Parameters
     ----------
@@ -89,24 +89,35 @@ def inputs(files: Sequence[str]) -> Iterator[list[Input]]:
     Raises
     ------
     UsageError
-        Standard input is named twice.
+        Standard input is named twice, or closed.
     """
     if files.count(STANDARD) > 1:
         raise UsageError("standard input can be read only once: give - once")
     with ExitStack() as stack:
-        yield [
-            Input(_standard_input(stack), "standard input") if file == STANDARD else Input(file, file)
-            for file in files
-        ]
+        yield [_input(file, stack) for file in files]
 
 
-def _standard_input(stack: ExitStack) -> str:
-    stream = sys.stdin.buffer
-    redirected = _redirected(stream)
-    if redirected is not None:
-        return redirected
-    # Parquet is read from its end, and CSV twice.
-    path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lancecy-")), "stdin")
+def is_pipe(file: str) -> bool:
+    """Whether a file is a pipe or a device, such as ``/dev/fd/63`` of a shell's ``<(…)``."""
+    path = Path(file)
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _input(file: str, stack: ExitStack) -> Input:
+    if file == STANDARD:
+        if sys.stdin is None:
+            raise UsageError("standard input is closed: give a file or a pipe")
+        stream = sys.stdin.buffer
+        return Input(_redirected(stream) or _copied(stream, stack), "standard input")
+    if is_pipe(file):
+        with Path(file).open("rb") as stream:
+            return Input(_copied(stream, stack), file)
+    return Input(file, file)
+
+
+def _copied(stream: BinaryIO, stack: ExitStack) -> str:
+    """A temporary copy: Parquet is read from its end, and CSV twice."""
+    path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lancecy-")), "rows")
     with path.open("wb") as copy:
         shutil.copyfileobj(stream, copy, 1 << 20)
     return str(path)
@@ -133,7 +144,7 @@ def rows_of(
     files : sequence of Input
         Of one format, with the same columns; read lazily.
     kind : str or None
-        One of ``FORMATS``; None takes it from the file's ending, or from the first bytes of standard input.
+        One of ``FORMATS``; None takes it from the file's ending, or from the first bytes of a pipe.
     progress : Progress
         Called with the bytes read.
     table : pyarrow.Schema, optional

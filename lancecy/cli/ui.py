@@ -14,7 +14,7 @@ import click
 
 from lancecy.cli.options import pairs, storage_pairs
 from lancecy.cli.output import fail, warn
-from lancecy.errors import printable
+from lancecy.errors import needing, printable
 
 __all__ = ["ui"]
 
@@ -71,13 +71,11 @@ def ui(
     The page only reads. It is for this machine alone, and for those who have the address that is printed.
     """
     # Imported here, because the other commands do not need the packages.
-    try:
+    with needing("the page", "ui"):
         import lance_namespace
 
         from lancecy.ui import UiOptions, application, serve
         from lancecy.ui.guard import is_loopback
-    except ModuleNotFoundError as error:
-        raise ImportError(f"the page needs {error.name}: pip install 'lancecy[ui]'") from error
     if not is_loopback(host):
         if not expose:
             raise click.UsageError(

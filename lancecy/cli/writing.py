@@ -449,4 +449,4 @@ def _base_rows(ds: Dataset, health: bool) -> list[dict[str, Any]]:
 
 
 def _is_terminal() -> bool:
-    return sys.stdin.isatty()
+    return sys.stdin is not None and sys.stdin.isatty()

@@ -28,6 +28,7 @@ from lancecy import kernels
 from lancecy.encodings.arrow.columns import validity_of
 from lancecy.encodings.arrow.nulls import with_members
 from lancecy.encodings.blocks.memory import allocate
+from lancecy.errors import needing
 from lancecy.expr.build import Filter
 from lancecy.expr.clock import time_now
 from lancecy.expr.nodes import chain
@@ -280,10 +281,8 @@ def to_polars_lazy(source: Source, filter: Filter = None) -> pl.LazyFrame:
     ImportError
         Polars is not installed.
     """
-    try:
+    with needing("to_polars_lazy", "polars"):
         from polars.io.plugins import register_io_source
-    except ImportError as error:
-        raise ImportError("to_polars_lazy needs Polars: pip install polars") from error
     # A scan returns blobs as their descriptions.
     schema = _frame(source.scanner().schema.empty_table()).schema
     return register_io_source(_Reader(source, filter), schema=schema, is_pure=True)
@@ -301,10 +300,8 @@ def to_polars(scan: Scan) -> pl.DataFrame:
     ImportError
         Polars is not installed.
     """
-    try:
+    with needing("to_polars", "polars"):
         import polars  # noqa: F401
-    except ImportError as error:
-        raise ImportError("to_polars needs Polars: pip install 'lancecy[polars]'") from error
     return _frame(scan.to_table())
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lancecy.encodings.arrow.nulls import with_members
-from lancecy.errors import ExpressionError, LanceError, UnsupportedError
+from lancecy.errors import ExpressionError, LanceError, UnsupportedError, needing
 from lancecy.interop.pyarrow_dataset import to_pyarrow_dataset
 from lancecy.interop.source import Scan, Source
 
@@ -170,10 +170,8 @@ class SqlQuery:
 
 
 def _require_duckdb() -> None:
-    try:
+    with needing("sql", "duckdb"):
         import duckdb  # noqa: F401
-    except ImportError as error:
-        raise ImportError("sql needs DuckDB: pip install 'lancecy[duckdb]'") from error
 
 
 class _Run:

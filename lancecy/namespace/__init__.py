@@ -18,8 +18,9 @@ needed: ``pip install 'lancecy[namespace]'``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from lancecy.errors import needing
 from lancecy.lazy_attributes import lazy_attributes
 
 if TYPE_CHECKING:
@@ -31,7 +32,12 @@ _HOMES = {
     "lancecy.namespace.migration": "Migration",
 }
 
-__getattr__, __dir__, __all__ = lazy_attributes(__name__, _HOMES)
+_find, __dir__, __all__ = lazy_attributes(__name__, _HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    with needing(__name__, "namespace"):
+        return _find(name)
 
 
 def _register() -> None:

@@ -73,38 +73,36 @@ class Directories:
             )
 
     def tables(self) -> list[str]:
-        """Names of the tables that directories of the root show, in order; no deregistered ones.
+        """Names of the tables that directories of the root show, in order.
 
         Raises
         ------
         StoreError
             The root is a file or cannot be read.
         """
-        return self.without_deregistered(self.names())
+        return self.existing(self.names())
 
     def names(self) -> list[str]:
-        """Names of the tables that directories of the root show, in order; also of deregistered ones.
+        """Names that directories of the root have for tables, in order; also of empty and deregistered ones.
 
         Raises
         ------
         StoreError
             The root is a file or cannot be read.
         """
-        found = [name.removesuffix("/") for name in names_in(self._store)]
-        return sorted({name.removesuffix(DIRECTORY_SUFFIX) for name in found if _is_table(name)})
+        return sorted(name.removesuffix(DIRECTORY_SUFFIX) for name in self._folders() if _is_table(name))
 
-    def without_deregistered(self, names: list[str]) -> list[str]:
-        """Those of some tables whose directories have no marker that hides them."""
-        hidden = self._session.map(self._is_deregistered, names, blocking=True)
-        return [name for name, is_hidden in zip(names, hidden, strict=True) if not is_hidden]
+    def existing(self, names: list[str]) -> list[str]:
+        """Those of some names that tables have (:meth:`exists`)."""
+        found = self._session.map(self.exists, names, blocking=True)
+        return [name for name, is_table in zip(names, found, strict=True) if is_table]
 
     def hashed(self) -> list[str]:
         """Directories of the root that have the name of a table's directory of V2."""
-        names = [name.removesuffix("/") for name in names_in(self._store) if name.endswith("/")]
-        return [name for name in names if is_hashed(name)]
+        return [name for name in self._folders() if is_hashed(name)]
 
-    def _is_deregistered(self, name: str) -> bool:
-        return DEREGISTERED in self.contents(directory_of(name))
+    def _folders(self) -> list[str]:
+        return [name.removesuffix("/") for name in names_in(self._store) if name.endswith("/")]
 
     def contents(self, directory: str) -> frozenset[str]:
         """The names directly in a directory; empty if there is no such directory, or it is a symbolic link."""

@@ -83,7 +83,7 @@ class Tables(Creations):
             if others and used is None:
                 used = {location.partition("/")[0] for location in view.locations()}
             free = [name for name in others if directory_of(name) not in (used or ())]
-            kept = {*known, *self._directories.without_deregistered(free)}
+            kept = {*known, *self._directories.existing(free)}
             yield from dict.fromkeys(name for name, _ in part if name in kept and name != last)
             last = max((name for name, is_shown in part if not is_shown), default=last)
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from lancecy.api.datasets import Dataset
 from lancecy.expr.build import Filter
-from lancecy.scanning.request import Columns
+from lancecy.scanning.request import Columns, ScanRequest
 
-__all__ = ["Sampler", "Sharded", "check_shard", "torch_shard"]
+__all__ = ["Sampler", "Sharded", "check_not_negative", "check_shard", "is_limited", "torch_shard"]
 
 
 class Sampler(ABC):
@@ -83,6 +83,7 @@ class Sharded:
 
     def __init__(self, rank: int, world_size: int, randomize: bool = False, seed: int = 0) -> None:
         check_shard(rank, world_size)
+        check_not_negative("seed", seed)
         self._rank = rank
         self._world_size = world_size
         self._randomize = randomize
@@ -114,7 +115,13 @@ class Sharded:
         Parameters
         ----------
         epoch : int
+
+        Raises
+        ------
+        ValueError
+            The number is negative.
         """
+        check_not_negative("epoch", epoch)
         self._epoch = epoch
 
     def divided(self, index: int, count: int) -> Self:
@@ -128,6 +135,22 @@ class Sharded:
     def _random(self) -> np.random.Generator:
         """Random numbers of this epoch, the same ones in all processes."""
         return np.random.default_rng([self._seed, self._epoch])
+
+
+def is_limited(request: ScanRequest) -> bool:
+    """Whether a scan has a limit or an offset, which several scans together would apply several times."""
+    return request.limit is not None or bool(request.offset)
+
+
+def check_not_negative(name: str, number: int) -> None:
+    """Refuse a negative number.
+
+    Raises
+    ------
+    ValueError
+    """
+    if number < 0:
+        raise ValueError(f"{name} must not be negative, got {number}")
 
 
 def check_shard(rank: int, world_size: int) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lancecy.api.datasets import Dataset
 from lancecy.expr.build import Filter
-from lancecy.sampler.base import Sampler, Sharded, torch_shard
+from lancecy.sampler.base import Sampler, Sharded, is_limited, torch_shard
 from lancecy.scanning import threads
 from lancecy.scanning.batches import one_batch
 from lancecy.scanning.context import ScanContext
@@ -43,7 +43,7 @@ _WINDOW_BYTES = 32 << 20
 
 def returns_all(request: ScanRequest) -> bool:
     """Whether a scan returns all rows of the table."""
-    return request.filter is None and request.limit is None and not request.offset
+    return request.filter is None and not is_limited(request)
 
 
 def row_batches(dataset: Dataset, request: ScanRequest, batch_size: int) -> Iterator[Rows]:
@@ -162,7 +162,7 @@ class ShardedBatchSampler(Sharded, Sampler):
     Raises
     ------
     ValueError
-        ``rank`` is not in ``0 .. world_size - 1``.
+        ``rank`` is not in ``0 .. world_size - 1``, or ``seed`` is negative.
 
     Examples
     --------
@@ -215,7 +215,8 @@ class ShardedFixedBatchSampler(Sharded):
     Raises
     ------
     ValueError
-        ``rank`` is not in ``0 .. world_size - 1``, ``batch_size`` is not positive, or there are fewer than no rows.
+        ``rank`` is not in ``0 .. world_size - 1``, ``seed`` is negative, ``batch_size`` is not positive, or there are fewer
+        than no rows.
 
     Examples
     --------

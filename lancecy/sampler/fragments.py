@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from lancecy.api.datasets import Dataset, LanceFragment
 from lancecy.expr.build import Filter
-from lancecy.sampler.base import Sampler, Sharded, check_shard
+from lancecy.sampler.base import Sampler, Sharded, check_shard, is_limited
 from lancecy.scanning.batches import exact_batches
-from lancecy.scanning.request import Columns
+from lancecy.scanning.request import Columns, ScanRequest
 
 __all__ = ["FragmentSampler", "FullScanSampler", "ShardedFragmentSampler"]
 
@@ -54,9 +54,23 @@ class FragmentSampler(Sampler):
                 scanner = dataset.scanner(
                     columns, filter, fragments=group, batch_size=batch_size, with_row_id=with_row_id
                 )
+                self._check(scanner.request)
                 yield from scanner.to_batches()
 
         return exact_batches(scanned(), batch_size)
+
+    def _check(self, request: ScanRequest) -> None:
+        """Refuse a limit or offset that belongs to the whole table.
+
+        Raises
+        ------
+        ValueError
+        """
+        if is_limited(request):
+            raise ValueError(
+                "readers of fragments do not see each other's rows, so limit and offset of default_scan_options cannot be "
+                "applied: share batches (shard_granularity='batch', ShardedBatchSampler), or open the table without them"
+            )
 
     def divided(self, index: int, count: int) -> Sampler:
         """The sampler of one of several workers: every ``count``-th of the fragments.
@@ -95,6 +109,9 @@ class FullScanSampler(FragmentSampler):
         """
         return iter(dataset.get_fragments())
 
+    def _check(self, request: ScanRequest) -> None:
+        """One scan reads all fragments, and applies a limit or offset itself."""
+
 
 class ShardedFragmentSampler(Sharded, FragmentSampler):
     """Reads every ``world_size``-th fragment, from fragment ``rank`` on.
@@ -111,7 +128,7 @@ class ShardedFragmentSampler(Sharded, FragmentSampler):
     Raises
     ------
     ValueError
-        ``rank`` is not in ``0 .. world_size - 1``.
+        ``rank`` is not in ``0 .. world_size - 1``, or ``seed`` is negative.
 
     Examples
     --------

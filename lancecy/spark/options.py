@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from lancecy.api.named_tables import named_place
-from lancecy.errors import UnsupportedError, nearest, printable
+from lancecy.errors import UnsupportedError, nearest, needing, printable
 from lancecy.table.refs.reference import Reference
 
 __all__ = ["KEPT_NOWHERE", "ReadOptions", "TableOptions", "json_value", "parsed", "placed"]
@@ -187,7 +187,8 @@ def placed(found: Options, mode: str | None) -> Options:
         return found
     if found.path or found.namespace is None or found.table_id is None:
         raise ValueError("a table by name needs the options namespace and table_id, and no path")
-    import lance_namespace
+    with needing("a table by name", "namespace"):
+        import lance_namespace
 
     properties = dict(found.namespace)
     impl = properties.pop("impl", "lancecy.namespace.DirectoryNamespace")

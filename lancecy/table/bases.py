@@ -213,7 +213,7 @@ class Bases:
             return store, prefix + path
         check_text(uri, "place of a blob")
         folder, name = _split(uri)
-        store, prefix = self._named("a blob", _canonical(folder, "place of a blob"))
+        store, prefix = self._named("the folder of a blob", _canonical(folder, "place of a blob"))
         return store, prefix + name
 
     def table(self, uri: str) -> tuple[Store, str]:

@@ -13,7 +13,7 @@ from lancecy.api.datasets import Dataset, opened
 from lancecy.errors import LanceError, UnsupportedError, WorkerError, printable
 from lancecy.expr.build import Filter
 from lancecy.sampler import FullScanSampler, Sampler, ShardedBatchSampler, ShardedFragmentSampler
-from lancecy.sampler.base import check_shard
+from lancecy.sampler.base import check_not_negative, check_shard, is_limited
 from lancecy.sampler.samples import MAX_TAKES, sharded_sample
 from lancecy.scanning.request import Columns
 from lancecy.torch.cache import BatchCache
@@ -50,7 +50,8 @@ class LanceDataset(torch.utils.data.IterableDataset[Any]):
     rank, world_size : int, optional
         Number of this process, from 0, and number of processes; those of ``torch.distributed`` if not given.
     shard_granularity : {"fragment", "batch"}, optional
-        Share fragments, or batches of ``batch_size`` rows. By default fragments if there are enough of them.
+        Share fragments, or batches of ``batch_size`` rows. By default fragments if there are enough of them, and batches
+        if ``default_scan_options`` of the table have a limit or offset.
     batch_readahead : int
         Most small batches to read together, where batches are shared.
     to_tensor_fn : function of a RecordBatch, or None
@@ -156,8 +157,7 @@ class LanceDataset(torch.utils.data.IterableDataset[Any]):
         ValueError
             The number is negative.
         """
-        if epoch < 0:
-            raise ValueError(f"epoch must not be negative, got {epoch}")
+        check_not_negative("epoch", epoch)
         self._epoch[0] = epoch
 
     def __iter__(self) -> Iterator[Any]:
@@ -374,8 +374,7 @@ def _check_sharing(
         check_shard(rank, world_size)
     if granularity not in {None, "fragment", "batch"}:
         raise ValueError(f"shard_granularity is {granularity!r}, not 'fragment' or 'batch'")
-    if samples is not None and samples < 0:
-        raise ValueError(f"samples must not be negative, got {samples}")
+    check_not_negative("samples", samples or 0)
     if sampler is not None and not isinstance(sampler, Sampler):
         raise TypeError(f"sampler is {type(sampler).__name__}, not a lancecy.sampler.Sampler")
     given = {"rank": rank, "shard_granularity": granularity, "samples": samples or None}
@@ -386,7 +385,9 @@ def _check_sharing(
 
 def _sampler(source: Dataset, granularity: str | None, rank: int, world_size: int) -> Sampler:
     if granularity is None:
-        granularity = "fragment" if len(source.get_fragments()) >= world_size else "batch"
+        is_divided = world_size > 1 and is_limited(source.scanner().request)
+        has_enough = len(source.get_fragments()) >= world_size
+        granularity = "fragment" if has_enough and not is_divided else "batch"
     if granularity == "batch":
         return ShardedBatchSampler(rank, world_size)
     return FullScanSampler() if world_size == 1 else ShardedFragmentSampler(rank, world_size)

@@ -31,8 +31,11 @@ True
 
 from __future__ import annotations
 
-from lancecy.ui.options import Bounds, UiOptions
-from lancecy.ui.pages import application
-from lancecy.ui.server import serve
+from lancecy.errors import needing
+
+with needing(__name__, "ui"):
+    from lancecy.ui.options import Bounds, UiOptions
+    from lancecy.ui.pages import application
+    from lancecy.ui.server import serve
 
 __all__ = ["Bounds", "UiOptions", "application", "serve"]

@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancecy.api.datasets import Dataset
+from lancecy.blobs.files import BlobFile
 from lancecy.errors import LanceError
 from lancecy.schema import Field
 from lancecy.ui.charts import line_points
 from lancecy.ui.found_rows import RowPage, quoted
 from lancecy.ui.options import Bounds
-from lancecy.ui.pictures import HEAD_BYTES, image_type, is_bytes
+from lancecy.ui.pictures import HEAD_BYTES, image_type, is_bytes, stored
 from lancecy.ui.texts import counted, escaped, shortened, size_text
 
 __all__ = ["Cell", "Column", "columns_of", "type_text"]
@@ -89,7 +90,7 @@ def columns_of(ds: Dataset, fields: Sequence[Field], page: RowPage, bounds: Boun
     found = []
     for field, values in zip(fields, page.rows.columns, strict=True):
         kind = field.arrow_type
-        cells = _blobs(ds, field, values, page.ids) if field.is_blob else [*_cells(_storage(values), bounds)]
+        cells = _blobs(ds, field, page.ids) if field.is_blob else [*_cells(stored(values), bounds)]
         is_right = bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
         found.append(Column(escaped(field.name, 80), type_text(kind, 60), field, cells, is_right))
     return found
@@ -112,16 +113,6 @@ def type_text(kind: pa.DataType, most: int = 120) -> str:
     if pa.types.is_fixed_size_list(kind) and not pa.types.is_nested(kind.value_type):
         return escaped(f"{kind.value_type}[{kind.list_size}]", most)
     return escaped(kind, most)
-
-
-def _storage(values: pa.ChunkedArray) -> pa.Array:
-    """The values in one array, those of extension types as they are stored."""
-    array = values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
-    if isinstance(array, pa.ChunkedArray):
-        array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
-    while isinstance(array, pa.ExtensionArray):
-        array = array.storage
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 def _cells(array: pa.Array, bounds: Bounds) -> Iterator[Cell]:
@@ -176,23 +167,30 @@ def _of_bytes(head: bytes, size: int, what: str = "bytes") -> Cell:
     )
 
 
-def _blobs(ds: Dataset, field: Field, values: pa.ChunkedArray, ids: list[int]) -> list[Cell]:
+def _blobs(ds: Dataset, field: Field, ids: list[int]) -> list[Cell]:
     """Blobs by their sizes and first bytes."""
     try:
         files = ds.take_blobs(quoted(field.name), ids=ids) if ids else []
     except LanceError as error:
-        return [Cell("text", escaped(f"cannot be read: {error}"))] * len(ids)
-    cells = []
-    for blob in files:
-        if blob is None:
-            cells.append(_NULL)
-            continue
-        try:
-            with blob:
-                cells.append(_of_bytes(blob.read(2 * HEAD_BYTES), blob.size(), "bytes as blob"))
-        except LanceError as error:
-            cells.append(Cell("text", escaped(f"cannot be read: {error}")))
-    return cells
+        # One that cannot be opened does not hide the others.
+        if half := len(ids) // 2:
+            return [*_blobs(ds, field, ids[:half]), *_blobs(ds, field, ids[half:])]
+        return [_unreadable(error)]
+    return [*map(_blob, files)]
+
+
+def _blob(blob: BlobFile | None) -> Cell:
+    if blob is None:
+        return _NULL
+    try:
+        with blob:
+            return _of_bytes(blob.read(2 * HEAD_BYTES), blob.size(), "bytes as blob")
+    except LanceError as error:
+        return _unreadable(error)
+
+
+def _unreadable(error: LanceError) -> Cell:
+    return Cell("text", escaped(f"cannot be read: {error}"))
 
 
 # -- numbers and vectors ------------------------------------------------------------------------------

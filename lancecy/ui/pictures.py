@@ -13,7 +13,7 @@ from lancecy.ui.found_rows import quoted
 from lancecy.ui.options import Bounds
 from lancecy.ui.texts import escaped, size_text
 
-__all__ = ["HEAD_BYTES", "image_bytes", "image_type", "is_bytes"]
+__all__ = ["HEAD_BYTES", "image_bytes", "image_type", "is_bytes", "stored"]
 
 HEAD_BYTES = 16
 """Bytes that tell the type of an image."""
@@ -104,11 +104,24 @@ def _blob(ds: Dataset, field: Field, row_id: int, bounds: Bounds) -> bytes:
 
 
 def _value(ds: Dataset, field: Field, row_id: int) -> bytes:
-    rows = ds.take_rows([row_id], columns=[quoted(field.name)])
-    if not rows.num_rows or not is_bytes(rows.schema.field(0).type):
-        return b""
-    value = rows.column(0)[0].as_py()
-    return value if isinstance(value, bytes) else b""
+    values = stored(ds.take_rows([row_id], columns=[quoted(field.name)]).column(0))
+    return (values[0].as_py() or b"") if len(values) and is_bytes(values.type) else b""
+
+
+def stored(values: pa.ChunkedArray) -> pa.Array:
+    """The values in one array, those of extension types and dictionaries as they are stored.
+
+    Examples
+    --------
+    >>> stored(pa.chunked_array([["a"], ["b"]]).dictionary_encode()).to_pylist()
+    ['a', 'b']
+    """
+    array = values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
+    if isinstance(array, pa.ChunkedArray):
+        array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
+    while isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 def is_bytes(kind: pa.DataType) -> bool:

@@ -313,6 +313,26 @@ def test_pipes_with_names_and_devices_are_written_as_they_are(tmp_path: Path, nu
     assert (full.exit_code, "No space left" in full.stderr) == (2, True)
 
 
+@pytest.mark.parametrize("kind", ["csv", "arrow"])
+def test_a_pipe_without_a_name_gets_the_rows(numbers: Path, kind: str) -> None:
+    ours, theirs = os.pipe()
+    found = run("export", numbers, f"/dev/fd/{theirs}", "--format", kind, "-n", 1)
+    os.close(theirs)
+    with open(ours, "rb") as reader:
+        rows = reader.read()
+    assert found.exit_code == 0, found.stderr
+    if kind == "csv":
+        assert rows == b'"n","s"\n0,"row 0"\n'
+    else:
+        assert pa.ipc.open_stream(rows).read_all().num_rows == 1
+
+
+def test_standard_output_may_be_named_as_a_file(numbers: Path) -> None:
+    arguments = ["export", str(numbers), "/dev/stdout", "--format", "jsonl", "-n", "1"]
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b'{"n":0,"s":"row 0"}\n', b"")
+
+
 def test_export_tells_how_far_it_is(numbers: Path, tmp_path: Path) -> None:
     steps: list[Step] = []
     ds = lancecy.dataset(numbers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import subprocess
 import sys
 from datetime import UTC, date, datetime, time, timedelta
@@ -70,6 +71,19 @@ def test_standard_input_comes_beside_files(tmp_path: Path) -> None:
     found = run("write", tmp_path / "rows.parquet", "-", tmp_path / "t.lance", said=_bytes("parquet"))
     assert found.exit_code == 0, found.output
     assert lancecy.dataset(tmp_path / "t.lance").count_rows() == 6
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "jsonl", "csv"])
+def test_pipes_of_the_shell_are_read_as_standard_input_is(tmp_path: Path, kind: str) -> None:
+    pipes = [os.pipe() for _ in range(2)]
+    for _, theirs in pipes:
+        os.write(theirs, _bytes(kind))
+        os.close(theirs)
+    found = run("write", *(f"/dev/fd/{ours}" for ours, _ in pipes), tmp_path / "t.lance")
+    for ours, _ in pipes:
+        os.close(ours)
+    assert found.exit_code == 0, found.output
+    assert lancecy.dataset(tmp_path / "t.lance").to_table().to_pylist() == TABLE.to_pylist() * 2
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,30 @@ def test_a_reader_that_goes_away_is_no_error(wide: Path) -> None:
         assert (process.communicate()[1], process.returncode) == (b"", 0), command
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "code", "error"),
+    [
+        (["head", "{t}"], 0, b""),
+        (["count", "{t}", "--json"], 0, b""),
+        (
+            ["export", "{t}", "-", "--format", "csv"],
+            2,
+            b"Error: standard output is closed: give a file or a pipe",
+        ),
+        (["write", "-", "{t}"], 2, b"Error: standard input is closed: give a file or a pipe"),
+        (["delete", "{t}", "col1 = 'x'"], 2, b"Error: cannot ask for confirmation without a terminal"),
+    ],
+)
+def test_closed_standard_streams_give_no_traceback(
+    wide: Path, arguments: list[str], code: int, error: bytes
+) -> None:
+    command = ["sh", "-c", 'exec "$@" <&- >&-', "sh", *COMMAND, *(a.format(t=wide) for a in arguments)]
+    done = subprocess.run(command, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == code, done.stderr
+    assert error in done.stderr and b"Traceback" not in done.stderr
+
+
 def test_an_interrupt_is_told_from_damage(wide: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

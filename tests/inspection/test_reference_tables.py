@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from pathlib import Path
 
@@ -23,6 +24,16 @@ def table(tmp_path: Path) -> Path:
 
 def _without_times(text: str) -> list[str]:
     return [line.rstrip() for line in re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "TIME", text).splitlines()]
+
+
+def test_tags_and_branches_pickle_and_follow_the_dataset(table: Path) -> None:
+    ds = lancecy.dataset(table)
+    for found in (ds.tags, ds.branches):
+        assert pickle.loads(pickle.dumps(found)).list() == found.list()
+    tags = ds.tags
+    ds.append({"a": [3]})
+    tags.create("newest")
+    assert tags.get_version("newest") == ds.version == 2
 
 
 def test_tags_are_a_table(table: Path) -> None:

@@ -229,7 +229,8 @@ def test_frames_of_datasets_fragments_and_scans(tmp_path: Path) -> None:
 def test_frames_without_polars_name_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ds = lancecy.write_dataset({"a": [1]}, tmp_path / "t.lance")
     monkeypatch.setitem(sys.modules, "polars", None)
-    for read in (ds.to_polars, ds.scanner().to_polars):
+    monkeypatch.setitem(sys.modules, "polars.io.plugins", None)
+    for read in (ds.to_polars, ds.scanner().to_polars, ds.to_polars_lazy):
         with pytest.raises(ImportError, match=r"pip install 'lancecy\[polars\]'"):
             read()
 

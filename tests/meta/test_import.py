@@ -91,6 +91,29 @@ def test_public_names_are_listed_and_resolve() -> None:
     assert set(lancecy.__all__) <= set(dir(lancecy))
 
 
+def test_missing_packages_are_named_with_what_installs_them() -> None:
+    script = """
+import sys
+sys.modules["lance_namespace"] = None
+import lancecy.namespace
+from lancecy.cli import run
+for statement in ("lancecy.namespace.DirectoryNamespace", "import lancecy.ui"):
+    try:
+        exec(statement)
+    except ImportError as error:
+        print(error)
+sys.argv[1:] = ["ns", "ls", "."]
+run()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == [
+        "lancecy.namespace needs lance_namespace: pip install 'lancecy[namespace]'",
+        "lancecy.ui needs lance_namespace: pip install 'lancecy[ui]'",
+    ]
+    error = "lancecy: `lancecy ns` needs lance_namespace: pip install 'lancecy[namespace]'\n"
+    assert (done.returncode, done.stderr) == (2, error)
+
+
 def test_unknown_name_is_an_attribute_error() -> None:
     import lancecy
 

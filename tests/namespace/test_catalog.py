@@ -567,7 +567,7 @@ def test_namespace_travels_in_a_pickle(tmp_path: Path) -> None:
 def test_migration_and_back(tmp_path: Path) -> None:
     for name in ("a", "b"):
         lancecy.write_dataset({"x": [1]}, tmp_path / f"{name}.lance")
-    (tmp_path / "empty.lance").mkdir()
+    (tmp_path / "empty.lance" / "_versions").mkdir(parents=True)
     ns, steps = ours(tmp_path), list[int]()
     planned = ns.migrate(dry_run=True)
     assert (planned.tables, planned.skipped, planned.is_dry_run) == (

@@ -95,15 +95,23 @@ def test_directories_of_one_are_tables_of_the_other(tmp_path: Path, order: str) 
     create(maker, "gone")
     declare(maker, "later")
     deregister(maker, "gone")
-    (tmp_path / "empty.lance").mkdir()
-    assert tables(user) == tables(maker) == ["empty", "later", "t"]
-    assert [exists(user, name) for name in ("t", "later", "gone", "empty")] == [True, True, False, False]
+    assert tables(user) == tables(maker) == ["later", "t"]
+    assert [exists(user, name) for name in ("t", "later", "gone")] == [True, True, False]
     assert tables(user, include_declared=False) == tables(maker, include_declared=False) == ["t"]
     create(user, "later")
     drop(user, "t")
     drop(user, "gone")
-    assert tables(maker) == ["empty", "later"]
+    assert tables(maker) == ["later"]
     assert not describe(maker, "later", check_declared=True).is_only_declared
+
+
+def test_pylance_lists_names_that_are_no_tables(tmp_path: Path) -> None:
+    (tmp_path / "empty.lance").mkdir()
+    (tmp_path / "file.lance").write_text("x")
+    for mode in ("default", "directory only"):
+        other, ns = theirs(tmp_path, **MODES[mode]), ours(tmp_path, **MODES[mode])
+        assert (tables(other), tables(ns)) == (["empty", "file"], [])
+        assert not any(exists(found, name) for found in (other, ns) for name in ("empty", "file"))
 
 
 def test_changes_of_lancecy_keep_what_pylance_reads(tmp_path: Path) -> None:

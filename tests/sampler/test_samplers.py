@@ -109,12 +109,31 @@ def test_a_sampler_of_ones_own_is_divided(table: lancecy.Dataset) -> None:
     ]
 
 
+def test_a_default_limit_is_that_of_the_whole_table(table: lancecy.Dataset) -> None:
+    limited = lancecy.dataset(table.uri, default_scan_options={"offset": 100, "limit": 200})
+    assert ids_of(FullScanSampler()(limited, columns=["id"])) == ALIVE[100:300]
+    assert ids_of(ShardedBatchSampler(0, 1)(limited, columns=["id"])) == ALIVE[100:300]
+    for sampler in (ShardedFragmentSampler(0, 2), FullScanSampler().divided(0, 2)):
+        with pytest.raises(
+            ValueError, match="do not see each other's rows, so limit and offset .*share batches"
+        ):
+            list(sampler(limited))
+
+
 @pytest.mark.parametrize("rank", [-1, 2])
 def test_a_rank_outside_of_the_world_is_refused(rank: int) -> None:
     with pytest.raises(ValueError, match=f"rank {rank} is not one of world_size=2"):
         ShardedBatchSampler(rank, 2)
     with pytest.raises(ValueError, match="rank"):
         FullScanSampler().divided(rank, 2)
+
+
+@pytest.mark.parametrize("kind", [ShardedBatchSampler, ShardedFragmentSampler])
+def test_negative_seeds_and_epochs_are_refused_before_a_batch_is_read(kind: Any) -> None:
+    with pytest.raises(ValueError, match="seed must not be negative, got -1"):
+        kind(0, 1, randomize=True, seed=-1)
+    with pytest.raises(ValueError, match="epoch must not be negative, got -2"):
+        kind(0, 1, randomize=True).set_epoch(-2)
 
 
 def test_batch_size_must_be_positive(table: lancecy.Dataset) -> None:

@@ -6,6 +6,8 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -51,7 +53,20 @@ def test_defaults_stay_with_the_dataset(uri: str) -> None:
     assert ds.to_table(with_row_id=False).schema.names == ["a", "b"]
     ds.append({"a": [99], "b": [1]})
     assert ds.get_fragments()[0].schema.names == ["a", "b"]
-    assert ds.to_pyarrow_dataset().to_table(filter=pc.field("a") == 99)["_rowid"].to_pylist() == [3 << 32]
+
+
+@pytest.mark.parametrize("options", [{"filter": "a < 3"}, {"limit": 3}, {"offset": 8}, {"with_row_id": True}])
+def test_engines_see_the_whole_table(uri: str, options: dict[str, Any]) -> None:
+    ds = lancecy.dataset(uri, default_scan_options=options)
+    lazy, arrow = ds.to_polars_lazy(), ds.to_pyarrow_dataset()
+    assert lazy.collect_schema().names() == arrow.schema.names == ["a", "b"]
+    assert lazy.collect().height == arrow.to_table().num_rows == len(arrow.head(50)) == 10
+    assert lazy.head(5).collect()["a"].to_list() == [0, 1, 2, 3, 4]
+    assert lazy.filter(pl.col("a") >= 2, pl.col("a") < 9).collect()["a"].to_list() == [*range(2, 9)]
+    assert arrow.to_table(filter=pc.field("a") >= 2)["a"].to_pylist() == [*range(2, 10)]
+    assert arrow.filter(pc.field("a") > 4).take([0])["a"].to_pylist() == [5]
+    found = duckdb.sql("SELECT count(*), max(b) FROM arrow WHERE a >= 2")
+    assert found is not None and found.fetchall() == [(8, 2)]
 
 
 def test_unknown_option_is_refused_on_opening(uri: str) -> None:

@@ -172,6 +172,18 @@ def test_forked_workers_share_the_rows(place: str, name: str) -> None:
     assert sorted(found) == list(range(0, ROWS, 3 if "filter" in options else 1))
 
 
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+def test_a_default_limit_is_that_of_all_readers(place: str, world_size: int) -> None:
+    source = lancecy.dataset(place, default_scan_options={"offset": 390, "limit": 15})
+    options: dict[str, Any] = {"columns": ["id"], "world_size": world_size}
+    readers = [lancecy.torch.LanceDataset(source, 4, rank=rank, **options) for rank in range(world_size)]
+    assert sorted(n for reader in readers for n in ids_of(reader)) == [*range(390, 405)]
+    if world_size > 1:
+        by_fragment = lancecy.torch.LanceDataset(source, 4, rank=0, shard_granularity="fragment", **options)
+        with pytest.raises(ValueError, match="share batches"):
+            ids_of(by_fragment)
+
+
 @pytest.mark.slow
 def test_processes_with_workers_share_the_rows(place: str) -> None:
     # More readers than fragments: batches are shared.

@@ -111,6 +111,27 @@ def test_blobs_are_shown_by_size_and_first_bytes(tmp_path: Path) -> None:
     assert cells[1].text == "100 bytes as blob: " + "78 " * 16 + "…"
 
 
+@pytest.mark.interop
+def test_a_blob_that_cannot_be_opened_hides_no_other(tmp_path: Path) -> None:
+    import lance
+
+    (tmp_path / "outside.bin").write_bytes(b"out")
+    values = [b"in", f"file://{tmp_path}/outside.bin", None, b"too"]
+    rows = pa.table({"b": lance.blob_array(values)})
+    options: Any = {"data_storage_version": "2.2", "allow_external_blob_outside_bases": True}
+    lance.write_dataset(rows, str(tmp_path / "t"), **options)
+    ds, bounds = lancecy.dataset(tmp_path / "t", untrusted=True), Bounds(text=300)
+    page = read_rows(ds, list(ds.lance_schema.fields), None, 0, bounds, Deadline(60))
+    cells = columns_of(ds, ds.lance_schema.fields, page, bounds)[0].cells
+    folder = f"cannot be read: the folder of a blob of this table is {tmp_path}, outside of {tmp_path}/t"
+    assert [cells[0].text, cells[2].text, cells[3].text] == [
+        "2 bytes as blob: 69 6e",
+        "null",
+        "3 bytes as blob: 74 6f 6f",
+    ]
+    assert cells[1].text.startswith(folder)
+
+
 @pytest.mark.parametrize("version", ["0.1", "2.0", "2.1"])
 def test_rows_come_from_all_versions_of_files_with_deletions(tmp_path: Path, version: str) -> None:
     ds = lancecy.write_dataset(

@@ -11,12 +11,13 @@ import pytest
 from werkzeug.test import Client
 
 import lancecy
+from lancecy.arrow import ImageArray
 from lancecy.errors import DatasetNotFoundError
 from lancecy.ui.deadline import Deadline, TooSlowError, Workers
 from lancecy.ui.options import Bounds, UiOptions
 from lancecy.ui.pages import TABS, application
 from tests.helpers.namespaces import make, ours
-from tests.helpers.ui import Page, client_of, make_catalog, names_of, shared_client
+from tests.helpers.ui import Page, client_of, make_catalog, names_of, png, shared_client
 from tests.meta.example import EXAMPLE
 
 ORDERS = "id=sales&id=orders"
@@ -100,6 +101,17 @@ def test_rows_with_vectors_pictures_and_nested_values(client: Client) -> None:
     assert "rows 0 to 49 of 60" in page.text
     later = _page(client, "/table/rows?id=media&from=50")
     assert "rows 50 to 59 of 60" in later.text
+
+
+def test_pictures_of_extension_types_and_dictionaries_are_served(tmp_path: Path) -> None:
+    bytes_of = pa.array([png(), png(3)])
+    lancecy.write_dataset(
+        pa.table({"image": ImageArray.from_array(bytes_of), "coded": bytes_of.dictionary_encode()}),
+        tmp_path / "t.lance",
+    )
+    client = client_of(tmp_path)
+    found = [tag for name, tag in _page(client, "/table/rows?id=t").elements if name == "img"]
+    assert [client.get(tag["src"]).data for tag in found] == [png(), png(), png(3), png(3)]
 
 
 def test_rows_that_pass_a_filter(client: Client) -> None:
