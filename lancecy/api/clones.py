@@ -57,7 +57,7 @@ class Clones(ABC):
         protect : bool or str
             True makes a tag on the cloned version, before the clone exists, so that cleanups of this table keep the files
             that the clone needs. Text is the name of the tag; otherwise it is made from the target. Its metadata has the
-            clone's URI under ``"clone"``. Deleting the tag ends the protection. Needs permission to write here. Cleanups with
+            clone's URI under ``"clone"``. A call that was killed leaves the tag, and the same call uses it. Deleting the tag ends the protection. Needs permission to write here. Cleanups with
             ``error_if_tagged_old_versions=False`` leave out tagged versions; others refuse to begin, and name the tag.
 
         Returns
@@ -68,7 +68,7 @@ class Clones(ABC):
         Raises
         ------
         ExistsError
-            The target has a table, or there is a tag of the name in ``protect``.
+            The target has a table, or there is a tag of the name in ``protect`` for something else.
         ConflictError
             A cleanup of this table is removing the version (with ``protect``).
         ValueError
@@ -109,7 +109,7 @@ class Clones(ABC):
         source = self._cloned(reference)
         target = clone_location(source, os.fspath(target_path), storage_options)
         name = protect if isinstance(protect, str) else None
-        with protecting(source, target.uri, name) if protect or name is not None else nullcontext():
+        with protecting(source, target, name) if protect or name is not None else nullcontext():
             committed = shallow_clone(source, target)
         made = committed_snapshot(target, committed.version, source.session, committed.written)
         return self._made_of(made)

@@ -2,13 +2,14 @@
 
 ::
 
-    plan file -> data, deletions, indices, transactions -> manifests of branches -> manifests of the main table
-        -> branches -> tags -> new versions that relocate bases -> remove the plan file
+    plan file -> data, deletions, indices, transactions -> manifests of branches -> branches -> tags
+        -> manifests of the main table -> new versions that relocate bases -> remove the plan file
 
 Manifests are copied byte for byte, or with other paths of their bases; then no version is new.
 
-So an interrupted copy is no table yet, or it has the oldest versions only, and in both cases the next call continues. Every
-manifest is created, never replaced.
+Of each table the newest manifest comes first. So an interrupted copy is no table yet, or it opens at its newest version and
+only older ones are missing: a writer then adds a version above those that the next call fills in. Every manifest is created,
+never replaced.
 """
 
 from __future__ import annotations
@@ -273,8 +274,7 @@ class _TableCopy:
     ) -> None:
         try:
             copy_groups(self.session, groups, contents.explained, verify=verify, progress=self.progress)
-            self._write_manifests(contents)
-            self._write_refs(contents.selection)
+            self._write_versions(contents)
             for branch in contents.selection.versions if self.places is None else ():
                 self._relocate_bases(branch, contents.moved[branch])
         except BaseException as error:
@@ -286,14 +286,16 @@ class _TableCopy:
 
     # -- manifests --------------------------------------------------------------------------------
 
-    def _write_manifests(self, contents: CopyContents) -> None:
-        """Write all manifests, those of each table from the oldest to the newest, the main table last."""
+    def _write_versions(self, contents: CopyContents) -> None:
+        """Write all manifests, of each table the newest first, and branches and tags before those of the main table."""
         versions = contents.selection.versions
         total, done = sum(map(len, versions.values())), 0
         for branch, found in reversed(versions.items()):
-            *older, newest = found
+            if branch is None:
+                self._write_refs(contents.selection)
+            newest, *older = reversed(found)
             groups = [older[start : start + _GROUP] for start in range(0, len(older), _GROUP)]
-            for group in (*groups, [newest]):
+            for group in ([newest], *groups):
                 self.progress(Step("copy versions", done, total, "versions"))
                 self._write_group(contents, branch, group)
                 done += len(group)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from lancecy.errors import DatasetNotFoundError, LanceError, StoreError, UnsupportedError, printable
 from lancecy.store.base import Store
 from lancecy.table.answers import run_on
-from lancecy.table.branches.files import table_folders
+from lancecy.table.branches.files import leftover_advice, table_folders
 from lancecy.table.refs import TREE, Pin, branch_folder, decode_pin
 from lancecy.table.refs.names import REFS, branch_of, branch_path, tag_of
 from lancecy.table.refs.places import main_location
@@ -124,6 +124,6 @@ def _unrecorded(branches: Collection[str], paths: Collection[str]) -> Iterator[P
             folder = branch_folder(branch)
             text = (
                 f"{folder}/ has files, but {branch_path(branch)} is not there: the branch is being made or removed, or that was "
-                f"interrupted, or another table was put there; branches.remove_leftover({branch!r}) removes it"
+                f"interrupted, or another table was put there; {leftover_advice(branch)}"
             )
             yield Problem(f"branch {printable(branch)!r}", text, is_damage=False)

@@ -58,13 +58,14 @@ class NewFile:
             try:
                 self._folder = files.folder_descriptor(root, folder, follow, create=True)
                 self._file = os.open(self._temporary, _NEW, 0o666, dir_fd=self._folder)
+                self._space = files.Preallocation(self._file)
                 break
             except BaseException as error:
-                self._close_folder()
+                # Ctrl+C may come when the file is there already.
+                self.discard()
                 # Another writer that failed has just removed the folder, because it was empty.
                 if not isinstance(error, FileNotFoundError) or attempt == _TRIES - 1:
                     raise
-        self._space = files.Preallocation(self._file)
 
     def write(self, data: memoryview) -> None:
         """Append bytes.

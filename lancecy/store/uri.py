@@ -35,6 +35,8 @@ __all__ = [
 ]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*)://").match
+# One letter is a drive's.
+_SHORT_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):(?!//|:)").match
 # As in fsspec, "::" makes a chain, unless it is part of a password.
 _LOGIN = r"(?>(?:[^/:]*:(?!:)[^/]*@)?)"
 _CHAIN = re.compile(rf"[A-Za-z][A-Za-z0-9+.\-]*(?:://{_LOGIN}.*?)?::", re.DOTALL).match
@@ -44,6 +46,10 @@ _PLACES = frozenset({"abfs", "abfss", "wasb", "wasbs", "github", "git"})
 _EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure", "az": "azure", SCHEME: "dynamodb"}
 _HOST = re.compile(r"(?:\[[^\]]*\]|[^:]*)(?::\d*)?").fullmatch
 _HAS_HOST = frozenset({"http", "https", "ftp", "sftp", "ssh", "smb", "webdav", "hdfs", "webhdfs"})
+# Other names before a colon, such as fsspec's "data" and "dir", may well be those of a file.
+_NEED_SLASHES = frozenset(
+    {*_SAME, *_PLACES, *_EXTRAS, *_HAS_HOST, "file", "memory", "adl", "oss", "cos", "obs", "tos", "hf"}
+)
 
 
 class StoreFactory(Protocol):
@@ -141,9 +147,10 @@ def split_credentials(uri: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]
         raise TypeError("a store's URI is text")
     if "\0" in text or not text:
         raise ValueError(f"{printable(text)!r} is not a path or URI")
-    match = _SCHEME(text)
     if _CHAIN(text):
         return _chain(text)
+    text = _with_slashes(text)
+    match = _SCHEME(text)
     if match is None:
         path = os.path.expanduser(text) if text[0] == "~" else text
         return _absolute(path), {}
@@ -202,6 +209,21 @@ def _check_known(scheme: str) -> None:
         close = nearest(scheme, [name for name in names if name[0] == scheme[0]])
         hint = f"; did you mean {', '.join(f'{name}://' for name in close)}?" if close else ""
         raise UnsupportedError(f"no store for {scheme}:// is known{hint}", feature=scheme)
+
+
+def _with_slashes(text: str) -> str:
+    """``file:/path`` as ``file:///path``; refuses other URIs without ``//``, which would be local folders of that name."""
+    match = _SHORT_SCHEME(text)
+    scheme = match[1].lower() if match else ""
+    if match is None or scheme not in _NEED_SLASHES:
+        return text
+    rest = text[match.end() :]
+    if _SAME.get(scheme, scheme) == "file" and rest.startswith("/"):
+        return f"file://{rest}"
+    # The rest may hold a password.
+    start = text[: match.end() + rest.startswith("/")]
+    slashes = "///" if _SAME.get(scheme, scheme) == "file" else "//"
+    raise ValueError(f"{start}… is no URI: write {scheme}:{slashes}…, or ./{start}… for a local path")
 
 
 def _file_path(rest: str) -> tuple[str, dict[str, Any]]:

@@ -477,8 +477,7 @@ def canonical_base(base: BasePath) -> str:
     scheme, _, rest = uri.partition("://")
     bucket, slash, folder = rest.partition("/")
     folder = unquote(folder)
-    if any(mark in folder for mark in ("::", "?", "#")):
-        raise PathPolicyError(f"{what} is {base.path!r}: chained or with a query, so not a folder")
+    _check_marks(folder, base.path, what)
     return f"{scheme}://{bucket}{slash}{folder}"
 
 
@@ -499,8 +498,8 @@ def _canonical(path: str, what: str) -> str:
     if match is None and not path.startswith("/"):
         raise PathPolicyError(f"{what} is {path!r}: neither an absolute path nor a URI")
     rest = path[match.end() :] if match else path
-    if "::" in path or (match and ("?" in rest or "#" in rest)):
-        raise PathPolicyError(f"{what} is {path!r}: chained or with a query, so not a folder")
+    if match or "::" in path:
+        _check_marks(rest, path, what)
     check_text(unquote(path), what)
     if any(segment in (".", "..") for text in (rest, unquote(rest)) for segment in text.split("/")):
         raise PathPolicyError(f"{what} is {path!r}: it has a '.' or '..' segment")
@@ -511,6 +510,20 @@ def _canonical(path: str, what: str) -> str:
     if credentials:
         raise PathPolicyError(f"{what} holds credentials")
     return uri
+
+
+def _check_marks(rest: str, path: str, what: str) -> None:
+    """Refuse a place if a character in it says that it is no folder."""
+    mark = next((mark for mark in ("::", "?", "#") if mark in rest), None)
+    if mark is None:
+        return
+    if mark == "::":
+        raise PathPolicyError(f"{what} is {path!r}: chained, so not a folder")
+    scheme = path.partition(":")[0].lower()
+    escaped = f"write %{ord(mark):X}" + (" or the plain path" if scheme == "file" else "")
+    # canonical_base undoes the escape in buckets.
+    remedy = escaped if scheme in ("file", "http", "https") else "choose a folder without it"
+    raise PathPolicyError(f"{what} is {path!r}: {mark!r} ends the path of a URI; {remedy}")
 
 
 def _split(uri: str) -> tuple[str, str]:

@@ -232,27 +232,51 @@ class TestVersions:
 class TestInterruptions:
     def test_at_every_step(self, tmp_path: Path) -> None:
         source = a_table(str(tmp_path / "t"))
-        before = history(source, HISTORY)
+        before, seen = history(source, HISTORY), 0
         for number in itertools.count():
             target = tmp_path / f"copy{number}"
             try:
                 lancecy.copy_dataset(tmp_path / "t", target, progress=stop_after(number))
             except Interrupted:
-                names = (
-                    [name for name in contents(target) if name.endswith(".manifest")]
-                    if target.exists()
-                    else []
-                )
-                assert not (target / "_refs").exists(), number
-                if names:
+                if list(target.glob("_versions/*.manifest")):
                     assert (target / PLAN).exists(), number
+                    theirs, mine = lance.dataset(str(target)), lancecy.dataset(target)
+                    assert numbers(theirs) == numbers(mine) == before[None, 4], number
+                    assert theirs.tags.list() == source.tags.list() == mine.tags.list(), number
+                    assert theirs.branches.list() == source.branches.list() == mine.branches.list(), number
+                    seen += 1
                 copy = lancecy.copy_dataset(tmp_path / "t", target)
             else:
                 break
             assert copy.versions == HISTORY, number
             assert not (target / PLAN).exists(), number
             assert history(lance.dataset(str(target)), HISTORY) == before, number
-        assert number > 8
+        assert number > 8 and seen
+
+    @pytest.mark.parametrize("library", [lancecy, lance])
+    @pytest.mark.parametrize("names", ["V1", "V2"])
+    def test_it_continues_after_a_write_to_the_unfinished_copy(
+        self, tmp_path: Path, library: Any, names: str
+    ) -> None:
+        source, target = tmp_path / "t", tmp_path / "copy"
+        ds = lance.write_dataset(rows([1]), str(source), enable_v2_manifest_paths=names == "V2")
+        for number in (2, 3):
+            lance.write_dataset(rows([number]), str(source), mode="overwrite")
+        ds.tags.create("first", 1)
+
+        def stop(step: Step) -> None:
+            if list(target.glob("_versions/*.manifest")):
+                raise Interrupted
+
+        with pytest.raises(Interrupted):
+            lancecy.copy_dataset(source, target, progress=stop)
+        assert [version["version"] for version in lancecy.dataset(target).versions()] == [3]
+        library.write_dataset(rows([4]), str(target), mode="append")
+        library.dataset(str(target)).cleanup_old_versions(timedelta(0), error_if_tagged_old_versions=False)
+        assert lancecy.copy_dataset(source, target).versions == {"main": [1, 2, 3]}
+        found = {version: numbers(lance.dataset(str(target), version)) for version in (1, 2, 3, 4)}
+        assert found == {1: [1], 2: [2], 3: [3], 4: [3, 4]}
+        assert numbers(lancecy.dataset(target, version="first")) == [1]
 
     def test_between_branches_and_their_new_versions(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

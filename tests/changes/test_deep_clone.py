@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import subprocess
+import sys
 import threading
 import uuid
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import lance
@@ -271,6 +274,20 @@ class TestResult:
         mine = ds.deep_clone(tmp_path / "mine")
         assert mine.count_rows() == 0
         assert mine.schema == ds.schema
+
+    def test_few_open_files_are_enough_on_a_disk(self, tmp_path: Path) -> None:
+        ds = lancecy.write_dataset(rows(range(200)), tmp_path / "t", max_rows_per_file=1)
+        ds.append(rows([200]))
+        code = """
+            import resource, sys, lancecy
+            resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+            source, clone, copy = sys.argv[1:]
+            lancecy.dataset(source).deep_clone(clone)
+            lancecy.copy(source, copy)
+            """
+        places = [str(tmp_path / name) for name in ("t", "clone", "copy")]
+        subprocess.run([sys.executable, "-c", dedent(code), *places], check=True, timeout=120)
+        assert all(numbers(lancecy.dataset(place)) == list(range(201)) for place in places)
 
     def test_a_table_of_the_first_format(self, tmp_path: Path) -> None:
         ds = lance.write_dataset(rows(range(5)), str(tmp_path / "t"), data_storage_version="legacy")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,12 @@ import pyarrow as pa
 import pytest
 
 import lancecy
+from lancecy.api import clones
 from lancecy.changes.protection import tag_for
+from lancecy.changes.shallow_clone import shallow_clone
 from lancecy.errors import ConflictError, ExistsError, LanceError, MissingFileError, NotFoundError
 from lancecy.table.refs import check_tag_name
+from tests.contracts.store import in_child
 from tests.helpers.folded import folded
 
 pytestmark = pytest.mark.interop
@@ -97,6 +101,94 @@ def test_a_clone_that_fails_leaves_no_tag(source: Path, tmp_path: Path) -> None:
         assert tags(source) == {}
 
 
+def kill_before_the_clone(source: Path, target: Path, protect: bool | str) -> None:
+    """A process dies between the tag and the clone."""
+
+    def clone() -> None:
+        pytest.MonkeyPatch().setattr(clones, "shallow_clone", lambda *_: os._exit(0))
+        lancecy.dataset(source).shallow_clone(target, 1, protect=protect)
+
+    in_child(clone)
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("protect", [True, "keep"])
+def test_the_call_of_a_killed_process_can_be_repeated(
+    source: Path, tmp_path: Path, protect: bool | str
+) -> None:
+    kill_before_the_clone(source, tmp_path / "c", protect)
+    left = tags(source)
+    assert len(left) == 1
+    clone = lancecy.dataset(source).shallow_clone(tmp_path / "c", 1, protect=protect)
+    assert (numbers(clone), list(tags(source))) == ([1, 2], list(left))
+    # The clone is there now, and a call that fails for that leaves its tag.
+    with pytest.raises(ExistsError, match="has a table already"):
+        lancecy.dataset(source).shallow_clone(tmp_path / "c", 1, protect=protect)
+    assert list(tags(source)) == list(left)
+
+
+@pytest.mark.parametrize(("target", "version"), [("d", 1), ("c", 2)])
+def test_the_tag_of_another_clone_is_not_used(
+    source: Path, tmp_path: Path, target: str, version: int
+) -> None:
+    kill_before_the_clone(source, tmp_path / "c", "keep")
+    with pytest.raises(ExistsError, match="there is a tag 'keep' already"):
+        lancecy.dataset(source).shallow_clone(tmp_path / target, version, protect="keep")
+    lancecy.dataset(source).shallow_clone(tmp_path / target, version, protect=True)
+    assert sorted(tag["version"] for tag in tags(source).values()) == sorted([1, version])
+
+
+def test_an_interrupted_clone_leaves_no_tag_unless_it_was_made(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: Any) -> Any:
+        if is_made:
+            shallow_clone(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(clones, "shallow_clone", interrupted)
+    for is_made in (False, True):
+        with pytest.raises(KeyboardInterrupt):
+            lancecy.dataset(source).shallow_clone(tmp_path / "c", 1, protect="keep")
+        assert list(tags(source)) == ["keep"] * is_made
+
+
+def test_the_tag_stays_where_an_interrupted_request_may_still_be_carried_out(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(clones, "shallow_clone", interrupted)
+    with pytest.raises(KeyboardInterrupt) as told:
+        lancecy.dataset(source).shallow_clone(f"memory://{tmp_path.name}/c", 1, protect="keep")
+    assert "The tag 'keep' of" in told.value.__notes__[0]
+    assert list(tags(source)) == ["keep"]
+
+
+def test_processes_that_make_one_clone_share_its_tag(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def beaten(*arguments: Any) -> Any:
+        shallow_clone(*arguments)
+        raise ExistsError("another process has made it", kind="dataset", name="c")
+
+    def late(*arguments: Any) -> Any:
+        lancecy.dataset(source).tags.delete("keep")
+        return shallow_clone(*arguments)
+
+    ds = lancecy.dataset(source)
+    monkeypatch.setattr(clones, "shallow_clone", beaten)
+    with pytest.raises(ExistsError):
+        ds.shallow_clone(tmp_path / "c", 1, protect="keep")
+    assert list(tags(source)) == ["keep"]
+    # The other way round: the process that made the tag has failed, and removed it.
+    shutil.rmtree(tmp_path / "c")
+    monkeypatch.setattr(clones, "shallow_clone", late)
+    ds.shallow_clone(tmp_path / "c", 1, protect="keep")
+    assert list(tags(source)) == ["keep"]
+
+
 def test_the_tag_of_a_branch_is_in_the_main_table(source: Path, tmp_path: Path) -> None:
     branch = lance.dataset(str(source)).create_branch("dev", 2)
     lance.write_dataset(rows(5), branch.uri, mode="overwrite")
@@ -122,6 +214,8 @@ def test_a_version_that_a_cleanup_removed_is_not_cloned(source: Path, tmp_path: 
     ["/a/b", "s3://b/t.lance", "/a/some name (1)", "/a/...", "/a/ü", "/a/" + "x" * 300, "/a/x..lock.lock/"],
 )
 def test_names_made_from_targets_are_names_of_tags(target: str) -> None:
-    check_tag_name(tag_for(target))
-    assert tag_for(target) != tag_for(target)
-    assert len(os.fsencode(tag_for(target))) < 100
+    name = tag_for(target, 3)
+    check_tag_name(name)
+    assert name == tag_for(target, 3)
+    assert len({name, tag_for(f"/x{target}", 3), tag_for(target, 4), tag_for(target, 3, "dev")}) == 4
+    assert len(os.fsencode(name)) < 100

@@ -218,7 +218,9 @@ def test_leftovers_of_a_branch_are_listed_and_removed(table: Path) -> None:
     assert (entry["name"], entry["num_files"] > 0) == ("team/dev", True)
     assert "team/dev" in run("branch", table, "leftovers").stdout
     assert "--older-than 0s" in _failed("branch", table, "remove-leftover", "team/dev")
-    assert "`lancecy branch URI remove-leftover team/dev`" in _failed("branch", table, "create", "team/dev")
+    refused = _failed("branch", table, "create", "team/dev")
+    assert "`lancecy branch URI remove-leftover team/dev`" in refused
+    assert "with --older-than 0s at once" in refused
     assert run_json("branch", table, "remove-leftover", "team/dev", "--older-than", "0s") == []
     assert not (table / "tree" / "team").exists()
 

@@ -417,6 +417,36 @@ def test_temporary_names_are_those_that_cleanups_know(root: Path, name: str, end
     writer.close()
 
 
+@pytest.mark.parametrize("when", ["opened", "kept"])
+def test_an_interrupt_while_a_file_is_created_leaves_nothing(
+    root: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    store, real = LocalStore(str(root)), os.open
+    before = len(os.listdir("/proc/self/fd"))
+
+    def interrupted_open(path: str, flags: int, *rest: Any, **options: Any) -> int:
+        descriptor = real(path, flags, *rest, **options)
+        if flags & os.O_EXCL:
+            os.close(descriptor)
+            raise KeyboardInterrupt
+        return descriptor
+
+    def interrupted(descriptor: int) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        if when == "opened":
+            patch.setattr(os, "open", interrupted_open)
+        else:
+            patch.setattr(local_files, "Preallocation", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.put("data/a.lance", DATA)
+        with pytest.raises(KeyboardInterrupt):
+            store.put_stream("data/a.lance")
+    assert list((root / "data").iterdir()) == []
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 def test_acknowledged_means_durable(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file is synced before it gets its name and the folder afterwards; new folders before they are used."""
     steps: list[str] = []

@@ -26,6 +26,8 @@ SAME_PLACES = [
     ("file:///data/t/", "/data/t"),
     ("file://localhost/data/t", "/data/t"),
     ("FILE:///data/a%20b", "/data/a b"),
+    ("file:/data/t", "/data/t"),
+    ("file-object-store:/data/a%20b", "/data/a b"),
     ("/", "/"),
     ("s3://bucket/t/", "s3://bucket/t"),
     ("S3A://bucket/t", "s3://bucket/t"),
@@ -80,7 +82,26 @@ def test_relative_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.Mo
     assert canonical_uri("t") == str(tmp_path / "t")
     assert canonical_uri(Path("t")) == str(tmp_path / "t")
     assert canonical_uri("~/t") == "/somewhere/somebody/t"
-    assert canonical_uri("a:b") == str(tmp_path / "a:b")
+    for name in ("a:b", "C:/t", "data:2024", "./s3:/bucket/t", "notes.s3:/t"):
+        assert canonical_uri(name) == str(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("s3:/bucket/t", "s3:/… is no URI: write s3://…, or ./s3:/… for a local path"),
+        ("s3:KEY:secret@bucket/t", "s3:… is no URI: write s3://…, or ./s3:… for a local path"),
+        ("GCS:bucket/t", "GCS:… is no URI: write gcs://…, or ./GCS:… for a local path"),
+        ("memory:/t", "memory:/… is no URI: write memory://…, or ./memory:/… for a local path"),
+        ("file:t", "file:… is no URI: write file:///…, or ./file:… for a local path"),
+    ],
+)
+def test_a_scheme_without_slashes_is_no_local_folder(text: str, advice: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(advice)}$"):
+        open_store(text)
+    # Path takes a slash off a URI.
+    with pytest.raises(ValueError, match="is no URI: write s3://…"):
+        open_store(Path("s3://bucket/t"))
 
 
 @pytest.mark.parametrize(

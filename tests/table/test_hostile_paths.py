@@ -10,7 +10,7 @@ import pytest
 
 from lancecy.errors import PathPolicyError
 from lancecy.store.base import Store
-from lancecy.table.bases import Bases
+from lancecy.table.bases import Bases, canonical_base
 from lancecy.table.manifest import ExternalFile
 from tests.helpers.builders import make_base, make_data_file, make_deletion_file
 from tests.helpers.folded import folded
@@ -45,6 +45,28 @@ HOSTILE_BASES = (
     "1s3://x",
     "/" + "a" * 5000,
 )
+
+
+@folded(
+    ("path", "advice"),
+    [
+        ("file:///a#b", "'#' ends the path of a URI; write %23 or the plain path"),
+        ("file:///a?b", "'?' ends the path of a URI; write %3F or the plain path"),
+        ("https://host/a#b", "'#' ends the path of a URI; write %23"),
+        ("s3://bucket/a#b", "'#' ends the path of a URI; choose a folder without it"),
+        ("s3://bucket/a%3Fb", "'?' ends the path of a URI; choose a folder without it"),
+        ("/a::b", "chained, so not a folder"),
+    ],
+)
+def test_the_character_that_makes_a_base_no_folder_is_named(path: str, advice: str) -> None:
+    with pytest.raises(PathPolicyError) as caught:
+        canonical_base(make_base(1, path))
+    assert str(caught.value) == f"path of base 1 is {path!r}: {advice}"
+
+
+@folded("path", ["file:///a%23b%3F", "/a#b?"])
+def test_the_advice_about_such_characters_is_right(path: str) -> None:
+    assert canonical_base(make_base(1, path)) == "/a#b?"
 
 
 RELATIVE_BASES = ("relative", "./x", "../x", "~", "~/x")

@@ -39,6 +39,7 @@ from lancecy.table.branches.files import (
     create_branch_file,
     create_once,
     is_mark,
+    leftover_advice,
     mark_path,
     remove_for_good,
     replace_branch_file,
@@ -252,7 +253,7 @@ class _Creation:
         name = printable(self.new.name)
         return RefExistsError(
             f"branch {name!r} is being created or deleted by another process, or such work was interrupted: then "
-            f"ds.branches.remove_leftover({name!r}) removes what is left of it",
+            f"{leftover_advice(self.new.name)}",
             kind="branch",
             name=self.new.name,
         )
@@ -261,7 +262,7 @@ class _Creation:
         name = printable(self.new.name)
         return RefExistsError(
             f"the folder of branch {name!r} has versions, but there is no such branch: its creation or deletion was "
-            f"interrupted, or is under way. ds.branches.remove_leftover({name!r}) removes what is left of it",
+            f"interrupted, or is under way. {leftover_advice(self.new.name)}",
             kind="branch",
             name=self.new.name,
         )
@@ -275,5 +276,5 @@ class _Creation:
         name = printable(self.new.name)
         return CommitUnknownError(
             f"branch {name!r} may have been created ({error}): look for it in ds.branches.list(). If it is not there, "
-            f"ds.branches.remove_leftover({name!r}) removes what is left of it"
+            f"{leftover_advice(self.new.name)}"
         )

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from lancecy.errors import DatasetNotFoundError, ExistsError, StoreError
+from lancecy.errors import DatasetNotFoundError, ExistsError, StoreError, printable
 from lancecy.store.base import Memory, ObjectMeta
 from lancecy.table.paths import DATA, DELETIONS, INDICES, TEMPORARY, TRANSACTIONS, VERSIONS
 from lancecy.table.refs.contents import Branch, encode_branch
@@ -30,6 +30,7 @@ __all__ = [
     "create_branch_file",
     "create_once",
     "is_mark",
+    "leftover_advice",
     "mark_number",
     "mark_path",
     "own_files",
@@ -115,6 +116,19 @@ def remove_for_good(paths: Sequence[str], tries: int) -> Steps[bool]:
             is_certain = False
             yield from again(request, tries)
     return is_certain
+
+
+def leftover_advice(name: str) -> str:
+    """The part of an error that says how to remove what interrupted work on a branch left.
+
+    Parameters
+    ----------
+    name : str
+    """
+    return (
+        f"ds.branches.remove_leftover({printable(name)!r}) removes what is left of it after a week, and with "
+        "older_than=timedelta(0) at once, if no process is at work on it"
+    )
 
 
 def mark_path(branch: str, number: int) -> str:

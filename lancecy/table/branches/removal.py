@@ -33,6 +33,7 @@ from lancecy.store.base import ObjectMeta
 from lancecy.table.branches.files import (
     create_once,
     is_mark,
+    leftover_advice,
     mark_number,
     mark_path,
     own_files,
@@ -239,7 +240,7 @@ class _Removal:
             name = printable(self.name)
             failure = StoreError(
                 f"the deletion of branch {name!r} was cut short: {error}. Until then {done}; "
-                f"ds.branches.remove_leftover({name!r}) removes the rest"
+                f"{leftover_advice(self.name)}"
             )
             failure.errno = error.errno
             raise failure from error
