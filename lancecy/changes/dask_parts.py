@@ -18,7 +18,7 @@ from lancecy.changes.shared import SharedWrite, told_parts
 from lancecy.changes.zone_maps import PartZones
 from lancecy.errors import LanceError, SchemaError, UnsupportedError, printable
 from lancecy.interop.casts import CAST_ERRORS, cast_batches, storage_schema
-from lancecy.interop.columns import check_exact, is_decimal_of_numbers, nested_array, nested_type
+from lancecy.interop.columns import check_exact, inferred, is_decimal_of_numbers, nested_array, nested_type
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.metadata import FragmentMetadata
 
@@ -62,11 +62,15 @@ def schema_of_collection(
     Raises
     ------
     SchemaError
-        The column names are not strings, or differ from those of ``schema``.
+        There are no columns, or their names are not strings or differ from those of ``schema``.
     TypeError
         Not a Dask frame or array, or an array without a column name.
+    ValueError
+        The index and a column have the same name.
     """
     found = _array_schema(data, column) if _is_array(data) else _frame_schema(_meta(data, index), table)
+    if not found.names:
+        raise SchemaError("the rows have no columns: give at least one", difference="no columns")
     if schema is None:
         return found
     if set(schema.names) != set(found.names) or len(schema) != len(found):
@@ -93,11 +97,24 @@ def _meta(data: Any, index: bool | None) -> Any:
 
 
 def _with_index(frame: Any, index: bool | None) -> Any:
-    """The frame, with its index as a column if requested."""
-    name = frame.index.name
-    if index is False or (index is None and (name is None or name == "_rowid" or name in frame.columns)):
+    """The frame, with the levels of its index as columns if requested."""
+    names = list(frame.index.names)
+    hidden = {None, "_rowid", *frame.columns}
+    dropped = [] if index else [place for place, name in enumerate(names) if name in hidden]
+    if index is False or len(dropped) == len(names):
         return frame
-    return frame.reset_index(names=[name or "index"])
+    kept = frame.set_axis(frame.index.droplevel(dropped)) if dropped else frame
+    labels = [_label(name, place, len(names)) for place, name in enumerate(names) if place not in dropped]
+    if repeated := next((label for label in labels if label in frame.columns), None):
+        raise ValueError(
+            f"the index and a column are called {printable(repeated)!r}: rename one of them, or give index=False"
+        )
+    return kept.reset_index(names=labels)
+
+
+def _label(name: Any, place: int, num_levels: int) -> Any:
+    """The name of the column of a level, as pandas has it."""
+    return name if name is not None else "index" if num_levels == 1 else f"level_{place}"
 
 
 def _frame_schema(meta: Any, table: Snapshot | None) -> pa.Schema:
@@ -113,13 +130,19 @@ def _frame_schema(meta: Any, table: Snapshot | None) -> pa.Schema:
 
 def _kind(column: Any, known: pa.DataType | None) -> pa.DataType:
     """The type of a column, from the frame's metadata."""
+    from dask.dataframe.utils import has_known_categories
+
     types = pa.types
     if column.dtype == np.dtype(object):
         return known or pa.string()
     if column.dtype.name == "category":
         values = _kind(column.cat.categories.to_series(), None)
         found = pa.dictionary(pa.int32(), pa.string() if types.is_null(values) else values)
-        return known if known is not None and types.is_dictionary(known) else found
+        if known is None or not types.is_dictionary(known):
+            return found
+        # Categories that Dask does not know are checked in the partitions.
+        fits = not has_known_categories(column) or _are_alike(values, known.value_type)
+        return known if fits else found
     try:
         kind = pa.array(column).type
     except (pa.ArrowException, TypeError) as error:
@@ -145,6 +168,21 @@ def _is_read_as(stored: pa.DataType, kind: pa.DataType) -> bool:
         return False
     pairs = [(stored.field(i), kind.field(i)) for i in range(stored.num_fields)]
     return all(a.name == b.name and _is_read_as(a.type, b.type) for a, b in pairs)
+
+
+def _are_alike(given: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether both types are of numbers, of text, or the like; types of another sort are not told apart."""
+    sorts = [next((place for place, holds in enumerate(_SORTS) if holds(t)), None) for t in (given, kind)]
+    return None in sorts or sorts[0] == sorts[1]
+
+
+_SORTS: tuple[Callable[[pa.DataType], bool], ...] = (
+    pa.types.is_boolean,
+    lambda t: pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t),
+    lambda t: pa.types.is_string(t) or pa.types.is_large_string(t),
+    lambda t: pa.types.is_binary(t) or pa.types.is_large_binary(t) or pa.types.is_fixed_size_binary(t),
+    pa.types.is_temporal,
+)
 
 
 # -- the tasks ------------------------------------------------------------------------------------
@@ -252,19 +290,35 @@ def _arrow(column: Any, field: pa.Field) -> pa.Array | pa.ChunkedArray:
     kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     try:
         if column.dtype.name == "category":
+            categories = column.cat.categories
+            _check_alike(pa.array(categories).type if len(categories) else pa.null(), kind)
             return pa.array(column.array)
         made_of = None if is_decimal_of_numbers(column, kind) else kind
         made = pa.array(column, type=made_of, from_pandas=True)
         if column.dtype == np.dtype(object):
-            check_exact(column[column.notna()].tolist(), kind)
+            values = column[column.notna()].tolist()
+            _check_alike(inferred(values), kind)
+            check_exact(values, kind)
     except CAST_ERRORS as error:
-        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-        remedy = "; Python objects are taken for text unless schema= says what they are" if is_text else ""
         raise SchemaError(
-            f"column {printable(field.name)!r} has a value that is not of type {field.type}: {printable(error)}{remedy}",
+            f"column {printable(field.name)!r} has a value that is not of type {field.type}: {printable(error)}"
+            f"{_remedy(column, kind)}",
             difference=field.name,
         ) from error
     return made
+
+
+def _check_alike(given: pa.DataType | None, kind: pa.DataType) -> None:
+    if given is not None and not _are_alike(given, kind):
+        raise ValueError(f"the values are {given}")
+
+
+def _remedy(column: Any, kind: pa.DataType) -> str:
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        return ""
+    if column.dtype.name == "category":
+        return "; unknown categories are taken for text unless schema= says what they are: or call ddf.categorize()"
+    return "; Python objects are taken for text unless schema= says what they are"
 
 
 def _block_batches(block: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

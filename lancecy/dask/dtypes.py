@@ -45,7 +45,30 @@ __all__ = [
 
 _PREFIX, _SUFFIX = "lancecy[", "]"
 _NULL_HASH = np.uint64(2**64 - 1)
+_TOTALS = ("sum", "prod")
 Column: TypeAlias = "pa.Array | pa.ChunkedArray"
+
+
+class Total(np.float64):
+    """A sum or product of floats that Dask takes for a column of one row.
+
+    Dask joins the numbers of all partitions to a NumPy column. There NaN means null, so that the sum of the column
+    leaves it out. Totals are joined to an Arrow column, where NaN is a value.
+    """
+
+    def __len__(self) -> int:
+        return 1
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Total, (float(self),))
+
+    def sum(self, **kwargs: object) -> Total:  # type: ignore[override]
+        """The total of this row."""
+        return self
+
+    def prod(self, **kwargs: object) -> Total:  # type: ignore[override]
+        """The total of this row."""
+        return self
 
 
 class FlatArrowDtype(pd.ArrowDtype):  # type: ignore[misc]
@@ -234,6 +257,19 @@ class FlatArrowArray(ScannedArray):
             return hashed
         hashed = super()._hash_pandas_object(encoding=encoding, hash_key=hash_key, categorize=categorize)
         return hashed
+
+    def _reduce(self, name: str, *, skipna: bool = True, keepdims: bool = False, **kwargs: Any) -> Any:
+        result = super()._reduce(name, skipna=skipna, keepdims=keepdims, **kwargs)
+        # Without skipna Dask leaves out nothing, and results may be null.
+        return Total(result) if name in _TOTALS and skipna and isinstance(result, float) else result
+
+    def _groupby_op(self, *, how: str, min_count: int, **kwargs: Any) -> Any:
+        result = super()._groupby_op(how=how, min_count=min_count, **kwargs)
+        may_be_null = min_count > 0 or not kwargs.get("skipna", True)
+        if how in _TOTALS and not may_be_null and pa.types.is_floating(self._pa_array.type):
+            # pandas makes NaN null, which the total over partitions would leave out.
+            result = self._from_pyarrow_array(result._pa_array.fill_null(np.nan))
+        return result
 
     def factorize(self, use_na_sentinel: bool = True) -> tuple[Any, pd.api.extensions.ExtensionArray]:
         """Codes and distinct values, as in pandas."""
@@ -450,7 +486,12 @@ _SAMPLES: tuple[tuple[Callable[[pa.DataType], bool], Any], ...] = (
 
 def _register_with_dask() -> None:
     from dask.dataframe import backends  # registers Dask's own functions first
-    from dask.dataframe.dispatch import from_pyarrow_table_dispatch, make_meta_dispatch
+    from dask.dataframe.dispatch import (
+        concat_dispatch,
+        from_pyarrow_table_dispatch,
+        get_parallel_type,
+        make_meta_dispatch,
+    )
     from dask.dataframe.extensions import make_array_nonempty, make_scalar
 
     make_array_nonempty.register(FlatArrowDtype, make_array_nonempty.dispatch(pd.ArrowDtype))
@@ -473,6 +514,9 @@ def _register_with_dask() -> None:
         except TypeError:
             make_scalar.register(kind)(_same)
     make_meta_dispatch.register(bytes)(_same_meta)
+    make_meta_dispatch.register(Total)(_plain_meta)
+    get_parallel_type.register(Total)(get_parallel_type.dispatch(pd.Series))
+    concat_dispatch.register(Total)(_joined_totals)
 
 
 def _with_flat_columns(frame: pd.DataFrame, meta: pd.DataFrame) -> pd.DataFrame:
@@ -492,6 +536,14 @@ def _same(value: Any) -> Any:
 
 def _same_meta(value: bytes, index: object = None) -> bytes:
     return value
+
+
+def _plain_meta(value: Total, index: object = None) -> np.float64:
+    return np.float64(value)
+
+
+def _joined_totals(totals: list[Any], **kwargs: Any) -> pd.Series:
+    return pd.Series(FlatArrowArray(pa.array(totals, pa.float64())))
 
 
 _register_with_dask()

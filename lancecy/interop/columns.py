@@ -23,6 +23,7 @@ __all__ = [
     "check_exact",
     "column_of",
     "extra_column",
+    "inferred",
     "is_decimal_of_numbers",
     "nested_array",
     "nested_type",
@@ -393,7 +394,7 @@ def check_exact(values: Sequence[Any], kind: pa.DataType) -> None:
     --------
     >>> check_exact([1.0, None], pa.int8())
     """
-    if not _is_coarse(kind) or not _may_lose(_inferred(values), kind):
+    if not _is_coarse(kind) or not _may_lose(inferred(values), kind):
         return
     types, given = pa.types, [value for value in values if value is not None]
     if types.is_map(kind):
@@ -409,7 +410,8 @@ def check_exact(values: Sequence[Any], kind: pa.DataType) -> None:
         exact(pa.array(given), kind.value_type if types.is_dictionary(kind) else kind)
 
 
-def _inferred(values: Sequence[Any]) -> pa.DataType | None:
+def inferred(values: Sequence[Any]) -> pa.DataType | None:
+    """The Arrow type of Python objects, None if they have no common one."""
     try:
         return pa.infer_type(values)
     except CAST_ERRORS:

@@ -207,6 +207,54 @@ def test_groups_of_floats_with_nulls_and_nan_are_found_over_chunks() -> None:
     assert series.groupby(series, dropna=False).size().tolist() == [2, 2, 2]
 
 
+TOTALS: dict[str, Callable[[Any], Any]] = {
+    "sum": lambda d: d.v.sum(),
+    "product": lambda d: d.v.prod(),
+    "mean": lambda d: d.v.mean(),
+    "in steps": lambda d: d.v.sum(**({"split_every": 2} if hasattr(d, "dask") else {})),
+    "with nulls": lambda d: d.v.sum(skipna=False),
+    "filtered": lambda d: d[d.k * 2 > 2].v.sum(),
+    "without NaN": lambda d: d.row.sum() + d[d.k == 2].v.sum(),
+    "of arithmetic": lambda d: (d.v * 2).sum(),
+    "of a frame": lambda d: d[["v"]].sum(),
+    "sums of groups": lambda d: d.groupby("k").v.sum(),
+    "products of groups": lambda d: d.groupby("k").v.prod(),
+    "variances of groups": lambda d: d.groupby("k").v.var(),
+    "of groups": lambda d: d.groupby("k").agg({"v": ["sum", "mean", "count"], "row": "sum"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("is_optimised", [True, False])
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_nan_in_one_partition_is_in_the_totals(kind: pa.DataType, is_optimised: bool, tmp_path: Path) -> None:
+    values = pa.array([float("nan"), 1.0, 2.0, 3.0, None, 4.0, None, None, None, 5.0], kind)
+    table = pa.table({"v": values, "k": [1, 1, 2, 2, 1, 2, 3, 3, 3, 2], "row": np.arange(10.0)})
+    lancecy.write_dataset(table, tmp_path / "t.lance", max_rows_per_file=2)
+    with dask.config.set({"scheduler": "sync", "lancecy.dask-expr": is_optimised}):
+        parted, whole = (lancecy.scan(tmp_path / "t.lance", blocksize=size) for size in (None, "1MiB"))
+        expected = {name: use(whole.compute()) for name, use in TOTALS.items()}
+        assert np.isnan(expected["sum"])
+        for name, use in TOTALS.items():
+            for ddf in (parted, whole):
+                assert _shown(use(ddf).compute()) == _shown(expected[name]), name
+        assert type(parted.v.sum()._meta) is np.float64
+
+
+def _shown(found: Any) -> Any:
+    """A number, or the rows of a frame, in which NaN and null differ and equal themselves."""
+    if isinstance(found, pd.DataFrame | pd.Series):
+        return str(found.sort_index().to_numpy(dtype=object).tolist())
+    return str(found)
+
+
+def test_total_is_a_number_like_others() -> None:
+    total = pd.Series(pandas_array(pa.array([1.0, 2.5]))).sum()
+    assert isinstance(total, float) and pd.api.types.is_scalar(total)
+    assert (total, hash(total), repr(total + 1)) == (3.5, hash(3.5), "np.float64(4.5)")
+    assert type(pickle.loads(pickle.dumps(total))) is type(total)
+    assert np.array([total, 1]).tolist() == [3.5, 1.0]
+
+
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
 def test_zeros_of_both_signs_are_one_group_and_so_are_all_nans(kind: pa.DataType, tmp_path: Path) -> None:
     values = np.array([0.0, -0.0, np.nan, np.copysign(np.nan, -1.0), 1.5, 1.5], kind.to_pandas_dtype())

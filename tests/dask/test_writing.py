@@ -160,6 +160,74 @@ def test_index_is_a_column_if_it_has_a_name(
         assert ds.to_table()[names[0]].to_pylist() == list(range(10, 16))
 
 
+def test_levels_of_an_index_are_columns(tmp_path: Path) -> None:
+    data = pd.DataFrame({"a": [1, 1, 2, 2], "b": ["x", "y"] * 2, "v": [1, 2, 3, 4]})
+    sums = as_dask(data, 2).groupby(["a", "b"]).v.sum().to_frame()
+    ds = lancecy.write_dask(sums, tmp_path / "t")
+    assert ds.schema.names == ["a", "b", "v"]
+    assert ds.to_table().to_pandas().sort_values("v").to_numpy().tolist() == data.to_numpy().tolist()
+    ds = lancecy.write_dask(sums, ds, mode="append")
+    done = lancecy.dask.merge_insert(
+        sums[sums.v > 3], lancecy.write_dask(sums, tmp_path / "u"), on=["a", "b"]
+    )
+    assert (ds.count_rows("a IS NULL OR b IS NULL"), done["num_updated_rows"]) == (0, 1)
+    # Levels without a name are columns only if asked for.
+    bare = sums.map_partitions(lambda part: part.rename_axis([None, "b"]))
+    assert lancecy.write_dask(bare, tmp_path / "v").schema.names == ["b", "v"]
+    assert lancecy.write_dask(bare, tmp_path / "w", index=True).schema.names == ["level_0", "b", "v"]
+    assert lancecy.write_dask(sums, tmp_path / "x", index=False).schema.names == ["v"]
+
+
+@pytest.mark.parametrize(
+    "values", [[1, 1, 2, 2], [0.5, 2.0, 2.0, 2.0], [True, False] * 2, list(pd.date_range("2024", periods=4))]
+)
+def test_categories_that_are_no_text_do_not_become_text(values: list[Any], tmp_path: Path) -> None:
+    ddf = as_dask(pd.DataFrame({"a": values}), 2).astype({"a": "category"})
+    with pytest.raises(
+        SchemaError, match=r"column 'a' has .*schema= says what they are: or call ddf.categorize\(\)"
+    ):
+        lancecy.write_dask(ddf, tmp_path / "t")
+    texts = pa.schema({"a": pa.dictionary(pa.int32(), pa.string())})
+    ds = lancecy.write_dataset(texts.empty_table(), tmp_path / "t")
+    with pytest.raises(SchemaError, match="the values are"):
+        lancecy.write_dask(ddf, ds, mode="append")
+    kind = pa.array(values[:1]).type
+    # The format has no dictionaries of times.
+    if not pa.types.is_temporal(kind):
+        with pytest.raises(SchemaError, match="where the table has dictionary<values=string"):
+            lancecy.write_dask(
+                ddf.categorize().map_partitions(_boom, meta=ddf.categorize()._meta), ds, mode="append"
+            )
+        schema = pa.schema({"a": pa.dictionary(pa.int32(), kind)})
+        for made in (
+            lancecy.write_dask(ddf, tmp_path / "u", schema),
+            lancecy.write_dask(ddf.categorize(), tmp_path / "v"),
+        ):
+            assert (made.schema, made.to_table()["a"].to_pylist()) == (schema, values)
+        assert lancecy.write_dask(ddf, tmp_path / "u", mode="append").count_rows() == 8
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.float64(), [True, False]),
+        (pa.string(), [b"a", b"b"]),
+        (pa.binary(), ["a", "b"]),
+        (pa.date32(), [1, 2]),
+        (pa.timestamp("us"), [1.0, 2.0]),
+    ],
+)
+def test_objects_of_another_sort_than_the_table_are_refused(
+    kind: pa.DataType, values: list[Any], tmp_path: Path
+) -> None:
+    ds = lancecy.write_dataset(pa.schema({"a": kind}).empty_table(), tmp_path / "t")
+    data = pd.DataFrame({"a": pd.Series(values, dtype=object)})
+    with pytest.raises(SchemaError, match="column 'a' is"):
+        lancecy.write_dataset(data, ds, mode="append")
+    with pytest.raises(SchemaError, match="column 'a' has a value that is not of type .*: the values are"):
+        lancecy.write_dask(as_dask(data, 1), ds, mode="append")
+
+
 def test_arrays_become_vectors(tmp_path: Path) -> None:
     values = np.arange(240, dtype=np.float32).reshape(20, 4, 3)
     array = da.from_array(values, chunks=(7, 2, 3))
@@ -210,6 +278,10 @@ def test_what_can_be_known_is_refused_before_anything_is_computed(tmp_path: Path
         lancecy.write_dask(never.rename(columns={"n": 7}), tmp_path / "u")
     with pytest.raises(UnsupportedError, match="complex128"):
         lancecy.write_dask(never.assign(n=1j), tmp_path / "u")
+    with pytest.raises(SchemaError, match="the rows have no columns: give at least one"):
+        lancecy.write_dask(never[[]], tmp_path / "u")
+    with pytest.raises(ValueError, match="the index and a column are called 'index': rename one"):
+        lancecy.write_dask(never.rename(columns={"n": "index"}), tmp_path / "u", index=True)
     with pytest.raises(TypeError, match="write a DataFrame or an Array"):
         lancecy.write_dask(ddf.n, tmp_path / "u")
     with pytest.raises(TypeError, match="write_dataset takes a DataFrame"):
