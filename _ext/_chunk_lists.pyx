@@ -341,6 +341,7 @@ def read_lists(
     cdef Output out = Output(NULL, NULL, 0, 0)
     cdef Walk walk = Walk(NULL, NULL, 0, 0, 0, 0, 0, 0)
     cdef Codec rep, definition
+    cdef uint16_t nothing = 0
     if program.shape[0] != 10 or not 0 <= program[8] <= 0xFFFF or not 0 <= program[9] <= 0xFFFF:
         raise ValueError("a program of lists has 10 numbers, of which two are levels")
     rep, definition = _codec(program, 0), _codec(program, 4)
@@ -350,13 +351,13 @@ def read_lists(
         raise ValueError("out_rep and out_def need one entry per level")
     _check(found, counts, begun, groups, ranges, out_runs, out_rep.shape[0])
     walk.max_rep, walk.visible_max = <uint16_t> program[8], <uint16_t> program[9]
-    if out_rep.shape[0] > 0:
-        out.rep = &out_rep[0]
-        out.definition = &out_def[0] if out_def is not None else NULL
+    # Without a level nothing is written, but whether there are definition levels still counts.
+    out.rep = &out_rep[0] if out_rep.shape[0] > 0 else &nothing
+    if out_def is not None:
+        out.definition = &out_def[0] if out_def.shape[0] > 0 else &nothing
     with nogil:
         _read(memory, found, counts, begun, groups, ranges, &rep, &definition, &walk, out_runs, &out, &fault)
-        if out.rep is not NULL:
-            _clear(out.rep + out.done, out_rep.shape[0] - out.done)
+        _clear(out.rep + out.done, out_rep.shape[0] - out.done)
         if out.definition is not NULL:
             _clear(out.definition + out.done, out_rep.shape[0] - out.done)
     if fault.code != FAULT_NONE:
