@@ -42,6 +42,8 @@ Int64 = NDArray[np.int64]
 Path = tuple[str, ...]
 
 _MAX_STATS = 8
+_FEW_PAGES = 64
+"""Most pages with bounds of a file whose statistics are kept, and what they say about a filter."""
 _MANY_FIELDS = 8
 """Fewest fields whose small pages are decoded together across fields."""
 
@@ -285,8 +287,12 @@ class FragmentFiles:
         return found
 
     def has_few_stats(self, fields: Sequence[Field]) -> bool:
-        """Whether the statistics of these fields are small and stay the same: 2.x files have no bounds."""
-        return self.version >= (2, 0) and not self.has_legacy and self.knows(fields)
+        """Whether the statistics of these fields are few, so that what they say is kept: 2.x files have no bounds."""
+        if self.has_legacy and fields:
+            legacy = [part.reader for part in self.parts if part.reader.version < (2, 0)]
+            if any(reader.page_starts(fields[0]).size > _FEW_PAGES for reader in legacy):
+                return False
+        return self.knows(fields)
 
     def keep_ruled(self, projection: object, candidates: object) -> None:
         """Keep what statistics say about the filter of a projection, in ``ruled``."""

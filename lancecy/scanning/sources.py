@@ -262,7 +262,7 @@ class PageStatistics:
             found: Candidates = known[1]
             return found
         found = self._candidates(question, files, projection.filter)
-        # Statistics of 2.x files say little, always the same.
+        # Few statistics are asked again in less time than they take to answer.
         if files.has_few_stats(projection.filter_fields):
             files.keep_ruled(projection, found)
         return found
