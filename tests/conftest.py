@@ -30,6 +30,7 @@ __all__ = [
     "second_s3",
 ]
 
+pytest.register_assert_rewrite("tests.contracts.store")
 settings.register_profile("check", max_examples=10, deadline=None)
 settings.register_profile("quick", max_examples=60, deadline=None)
 settings.register_profile(

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from lancecy.changes.base import Change
 from lancecy.changes.index_training import IndexPlan, TrainedIndex, trained
 from lancecy.changes.options import CommitRequest
-from lancecy.errors import CommitUnknownError, UnsupportedError
+from lancecy.errors import CommitUnknownError, FormatError, NotFoundError, UnsupportedError
 from lancecy.index.write.index_types import INDEX_TYPES, IndexType, title_of
 from lancecy.inspection.indices import named_entries
 from lancecy.progress import Progress
-from lancecy.schema import Schema
+from lancecy.schema import Field, Schema
 from lancecy.table.manifest import IndexEntry
 from lancecy.table.operations import CreateIndex
 from lancecy.table.operations.index_section import check_entries_movable, covered
-from lancecy.table.snapshot import Snapshot
+from lancecy.table.snapshot import Snapshot, load_snapshot
 
 __all__ = ["SegmentPlan", "after_move", "after_writes", "commit_indices", "plan_of", "rebuild"]
 
@@ -208,23 +208,27 @@ def _segment(
         if entry in chosen
         or (merged and not covers[entry.uuid])
         or (known_by_id is not None and known_by_id <= entry.dataset_version)
-        or _may_have_covered(snapshot, missing, entry)
+        or _may_have_covered(snapshot, plan.field, missing, entry)
     ]
     return SegmentPlan(plan, missing.union(*(covers[entry.uuid] for entry in replaced)), tuple(replaced))
 
 
-def _may_have_covered(snapshot: Snapshot, fragments: Iterable[int], entry: IndexEntry) -> bool:
+def _may_have_covered(snapshot: Snapshot, field: Field, fragments: frozenset[int], entry: IndexEntry) -> bool:
     """Whether a segment may name rows of some fragments, which it no longer covers, for the values that they had before.
 
-    So it is with fragments whose values changed in place after the segment was made: these are as old as those that it
-    covers, or have a data file more. pylance leaves such answers out only while the fragment is in no segment.
+    So it is with fragments that were there when the segment was made, if their values changed in place after that.
+    pylance leaves such answers out only while the fragment is in no segment.
     """
-    wanted, last = frozenset(fragments), max(covered(entry) or (), default=-1)
-    return any(
-        fragment.id < last or len(fragment.files) > 1
-        for fragment in snapshot.fragments
-        if fragment.id in wanted
-    )
+    last = max(covered(entry) or (), default=-1)
+    if not fragments or min(fragments) < last:
+        return bool(fragments)
+    try:
+        then = load_snapshot(snapshot.location, entry.dataset_version, session=snapshot.session)
+    except (NotFoundError, FormatError):
+        # The version was removed: a column that was changed in place is not in the first file, unless that was replaced.
+        found = [fragment for fragment in snapshot.fragments if fragment.id in fragments]
+        return any(fragment.files and field.id not in fragment.files[0].fields for fragment in found)
+    return not fragments.isdisjoint(fragment.id for fragment in then.fragments)
 
 
 def _earliest_moved(snapshot: Snapshot, fragments: Iterable[int]) -> int | None:

@@ -261,7 +261,8 @@ class FlatArrowArray(ScannedArray):
     def _reduce(self, name: str, *, skipna: bool = True, keepdims: bool = False, **kwargs: Any) -> Any:
         result = super()._reduce(name, skipna=skipna, keepdims=keepdims, **kwargs)
         # Without skipna Dask leaves out nothing, and results may be null.
-        return Total(result) if name in _TOTALS and skipna and isinstance(result, float) else result
+        is_total = name in _TOTALS and skipna and not kwargs.get("min_count")
+        return Total(result) if is_total and isinstance(result, float) else result
 
     def _groupby_op(self, *, how: str, min_count: int, **kwargs: Any) -> Any:
         result = super()._groupby_op(how=how, min_count=min_count, **kwargs)
@@ -543,7 +544,8 @@ def _plain_meta(value: Total, index: object = None) -> np.float64:
 
 
 def _joined_totals(totals: list[Any], **kwargs: Any) -> pd.Series:
-    return pd.Series(FlatArrowArray(pa.array(totals, pa.float64())))
+    known = [None if total is pd.NA else total for total in totals]
+    return pd.Series(FlatArrowArray(pa.array(known, pa.float64())))
 
 
 _register_with_dask()

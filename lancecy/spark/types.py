@@ -286,7 +286,20 @@ def spark_struct(schema: pa.Schema) -> StructType:
 
 
 def _is_kept(original: pa.Field, target: pa.Field) -> bool:
-    return original.metadata is None and bool(original.type.equals(target.type, check_metadata=True))
+    is_same = bool(original.type.equals(target.type, check_metadata=True))
+    return original.metadata is None and is_same and _may_be_null(original)
+
+
+def _may_be_null(field: pa.Field) -> bool:
+    """Whether a field and everything inside may be null; keys of maps may not."""
+    kind = field.type
+    if pa.types.is_map(kind):
+        inside = [kind.item_field]
+    elif pa.types.is_struct(kind) or pa.types.is_list(kind):
+        inside = [kind.field(number) for number in range(kind.num_fields)]
+    else:
+        inside = []
+    return field.nullable and all(map(_may_be_null, inside))
 
 
 def _encoded(field: pa.Field) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from copy import copy
@@ -44,6 +45,8 @@ NETWORK = StoreTraits(create_is_atomic=True, concurrency=8, merge_gap=1 << 20, m
 _WORTH_A_MAP = 64 << 10
 # A file this small takes less to copy than to map, and no map.
 _TOO_SMALL_TO_MAP = 16 << 10
+# File systems note times of change in steps, at most of two seconds.
+_SETTLED_NANOSECONDS = 3_000_000_000
 # One cache per process: the system limits the maps of a process (65,530 by default), not of a table.
 _MAPS = MapCache(4096)
 
@@ -305,24 +308,32 @@ class LocalStore:
             return kept
         descriptor, status = files.open_regular(self._base, path, self._follow, is_checked=True)
         try:
-            memory = self._mapped(descriptor, path, status.st_size)
+            memory = self._mapped(descriptor, status.st_size)
+            if memory is not None:
+                _MAPS.add(full, identity_of(status), memory)
+                return memory
+            memory = self._read(descriptor, path, 0, status.st_size)
         finally:
             os.close(descriptor)
-        _MAPS.add(full, identity_of(status), memory)
+        memory.flags.writeable = False
+        # A map shows what is written into its file, and keeps the number of its file from being given to another one. A
+        # copy does neither: a file that changes now could look the same as one that has just been written.
+        if time.time_ns() - status.st_mtime_ns > _SETTLED_NANOSECONDS:
+            _MAPS.add(full, identity_of(status), memory)
         return memory
 
-    def _mapped(self, descriptor: int, path: str, size: int) -> Memory:
-        if size > _TOO_SMALL_TO_MAP and not _MAPS.is_full:
-            try:
-                return map_file(descriptor, size)
-            except OSError as error:
-                if error.errno != errno.ENOMEM:
-                    raise
-                # The process has as many maps as it may, for other reasons.
-                _MAPS.clear()
-        memory = self._read(descriptor, path, 0, size)
-        memory.flags.writeable = False
-        return memory
+    def _mapped(self, descriptor: int, size: int) -> Memory | None:
+        """The map of an open file; None if it is to be copied."""
+        if size <= _TOO_SMALL_TO_MAP or _MAPS.is_full:
+            return None
+        try:
+            return map_file(descriptor, size)
+        except OSError as error:
+            if error.errno != errno.ENOMEM:
+                raise
+            # The process has as many maps as it may, for other reasons.
+            _MAPS.clear()
+            return None
 
     def _copied(self, path: str, starts: Sequence[int], stops: Sequence[int | None]) -> Sequence[Memory]:
         """Ranges read into new memory, allocated only after the range is checked against the file's size."""

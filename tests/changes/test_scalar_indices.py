@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +291,42 @@ def test_old_values_of_columns_changed_in_place_are_in_no_segment(
     ds.optimize.optimize_indices(num_indices_to_merge=0)
     asked = ["array_has(k, 7)", "NOT array_has(k, 7)"] if is_list else ["k = 7", "k > 5", "k = 3"]
     check_answers(ds.uri, (*asked, "k IS NULL"), must_use=False)
+
+
+def test_a_column_whose_whole_file_was_replaced_is_in_no_old_segment(tmp_path: Path) -> None:
+    rows = pa.table({"k": [7] * 20})
+    ds = lancecy.write_dataset(rows, tmp_path / "t", max_rows_per_file=10)
+    ds.create_scalar_index("k")
+    last = ds.get_fragments()[1]
+    row_ids = pa.array(range(1 << 32, (1 << 32) + 10), pa.uint64())
+    changed, fields = last.update_columns(
+        pa.table({"_rowid": row_ids, "k": [3] * 10}), left_on="_rowid", right_on="_rowid"
+    )
+    assert len(changed.files) == 1
+    update = lancecy.LanceOperation.Update(updated_fragments=[changed], fields_modified=fields)
+    ds = lancecy.commit(ds, update, read_version=ds.version)
+    ds.optimize.optimize_indices(num_indices_to_merge=0)
+    check_answers(ds.uri, ("k = 7", "k = 3"))
+
+
+def test_segments_stay_where_only_another_column_was_changed_in_place(tmp_path: Path) -> None:
+    def rows(start: int, value: float | None) -> pa.Table:
+        ids = np.arange(start, start + 10)
+        return pa.table({"id": ids, "x": ids % 3, "late": pa.array([value] * 10, pa.float64())})
+
+    ds = lancecy.write_dataset(rows(0, 1.0), tmp_path / "t")
+    ds.create_scalar_index("x")
+    for number in (1, 2):
+        ds.append(rows(10 * number, None))
+        filled = rows(10 * number, 2.0).select(["id", "late"])
+        ds.merge_insert("id").when_matched_update_all().write_mode("rewrite_columns").execute(filled)
+        ds.optimize.optimize_indices(num_indices_to_merge=0)
+        assert ds.index_statistics("x_idx")["num_segments"] == number + 1
+    ds.cleanup_old_versions(older_than=timedelta(0), delete_unverified=True)
+    ds.append(rows(30, None))
+    ds.optimize.optimize_indices(num_indices_to_merge=0)
+    assert ds.index_statistics("x_idx")["num_segments"] == 4
+    check_answers(ds.uri, ("x = 1", "x = 2"))
 
 
 def test_segments_are_merged_and_made_anew(tmp_path: Path) -> None:

@@ -129,6 +129,13 @@ def test_equal_values_meet_again_after_a_shuffle_of_a_cluster(
     assert isinstance(client.compute(moved).result(timeout=270).dtypes["v"], FlatArrowDtype)
 
 
+def test_totals_of_partitions_may_be_null(tmp_path: Path) -> None:
+    lancecy.write_dataset({"x": [1.5, 2.0, None, 4.0]}, tmp_path / "t", max_rows_per_file=1)
+    ddf = lancecy.scan(tmp_path / "t", blocksize=1)
+    total = ddf.x.reduction(lambda x: x.sum(min_count=1), aggregate=lambda x: x.sum())
+    assert total.compute(scheduler="sync") == 7.5
+
+
 def test_masks_and_parts_of_dates_are_one_group_too(tmp_path: Path) -> None:
     times = pa.array([None if i < 3 else i * 20_000_000 for i in range(60)], pa.timestamp("s"))
     place = str(tmp_path / "t.lance")

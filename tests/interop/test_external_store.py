@@ -524,7 +524,8 @@ def test_eight_writers_of_both_libraries_lose_nothing(dynamo: DynamoTable) -> No
     for writer in (*writers, *dying):
         said, errors = writer.communicate(timeout=900)
         acknowledged += [int(line) for line in said.split()]
-        assert writer.returncode == (-signal.SIGKILL if writer in dying else 0), errors
+        # Another process may have taken the step before the one that was to die after it.
+        assert writer.returncode == 0 or (writer in dying and writer.returncode == -signal.SIGKILL), errors
     rows = table.rows()
     assert len(rows) == len(set(rows))
     assert rows == table.pylance_rows()

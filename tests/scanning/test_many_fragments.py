@@ -117,6 +117,19 @@ def test_a_session_holds_no_maps_but_the_most_recent(tmp_path: Path, monkeypatch
 
 
 def test_more_files_than_are_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    read, tested = engine.outputs_joined, filtering._passing_group
+
+    def counted_read(context: Any, units: Any, fields: Any) -> Any:
+        sizes.append(len(units))
+        return read(context, units, fields)
+
+    def counted_test(context: Any, group: Any) -> Any:
+        sizes.append(len(group))
+        return tested(context, group)
+
+    monkeypatch.setattr(engine, "outputs_joined", counted_read)
+    monkeypatch.setattr(filtering, "_passing_group", counted_test)
     monkeypatch.setattr(filtering, "MOST_FILES", 4)
     monkeypatch.setattr(engine, "MOST_FILES", 4)
     rows = pa.table({"id": range(30), "text": [f"text {n % 3}" for n in range(30)]})
@@ -124,3 +137,4 @@ def test_more_files_than_are_read_at_once(tmp_path: Path, monkeypatch: pytest.Mo
     assert ds.to_table().equals(rows)
     assert ds.to_table(filter="text = 'text 1'").equals(rows.filter(pc.equal(rows["text"], "text 1")))
     assert ds.count_rows("id > 6") == 23
+    assert max(sizes) == 4

@@ -139,6 +139,16 @@ def test_new_columns_may_be_null_inside_where_spark_says_so(spark: SparkSession,
         assert {"s": {"a": None}, "l": [None], "m": [("k", None)]} in rows
 
 
+def test_columns_of_a_table_stay_not_null(spark: SparkSession, tmp_path: Path) -> None:
+    strict = pa.schema(
+        [pa.field("id", pa.int64(), False), pa.field("s", pa.struct([pa.field("a", pa.int32(), False)]))]
+    )
+    lancecy.write_dataset(pa.table({"id": [1], "s": [{"a": 1}]}, schema=strict), tmp_path / "t")
+    for door, name in ((_save, "saved"), (_by_spark, "written")):
+        door(lancecy.spark.read(spark, str(tmp_path / "t")), tmp_path / name)
+        assert lancecy.dataset(tmp_path / name).schema.equals(strict)
+
+
 def test_literals_make_columns_that_may_be_null(spark: SparkSession, tmp_path: Path) -> None:
     for door, name in ((_save, "saved"), (_by_spark, "written")):
         door(spark.sql("SELECT 1 AS id, named_struct('a', 1, 'b', 'x') AS s"), tmp_path / name)

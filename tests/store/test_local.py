@@ -163,6 +163,7 @@ def test_files_are_copied_where_the_system_refuses_a_map(root: Path, monkeypatch
 def test_small_files_are_copied_and_used_again(root: Path) -> None:
     store = LocalStore(str(root))
     store.put("data/a", DATA[:16_000])
+    os.utime(root / "data" / "a", (1_000_000, 1_000_000))
     first = store.get("data/a")
     assert maps_of(root) == 0
     store.release("data/a")
@@ -170,6 +171,15 @@ def test_small_files_are_copied_and_used_again(root: Path) -> None:
     store.put("data/a", DATA[1:16_000])
     assert store.get("data/a").tobytes() == DATA[1:16_000]
     assert first.tobytes() == DATA[:16_000]
+
+
+def test_small_file_that_changes_in_place_is_read_anew(root: Path) -> None:
+    """Times of change have steps, in which several changes look the same."""
+    store, path = LocalStore(str(root)), root / "data" / "a"
+    for number in range(300):
+        with path.open("r+b" if number else "wb") as file:
+            file.write(number.to_bytes(4, "little"))
+        assert int.from_bytes(store.get("data/a").tobytes(), "little") == number
 
 
 def test_dropped_map_is_unmapped(root: Path) -> None:
