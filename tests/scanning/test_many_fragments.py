@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import lancecy
-from lancecy.scanning import engine, filtering
+from lancecy.scanning import engine, filtering, outputs
 from lancecy.store import local
 from lancecy.store.maps import MapCache
 from lancecy.table.wire import fragment, manifest
@@ -118,7 +118,7 @@ def test_a_session_holds_no_maps_but_the_most_recent(tmp_path: Path, monkeypatch
 
 def test_more_files_than_are_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    read, tested = engine.outputs_joined, filtering._passing_group
+    read, tested = outputs.outputs_joined, filtering._passing_group
 
     def counted_read(context: Any, units: Any, fields: Any) -> Any:
         sizes.append(len(units))
