@@ -8,8 +8,9 @@ Facts: sheet of indices, section B10; table sheet, section 10.4.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 
 from lancecy.changes.base import Change
 from lancecy.changes.index_training import IndexPlan, TrainedIndex, trained
@@ -77,6 +78,8 @@ def after_writes(
     else:
         wanted = dict.fromkeys(names)
     merged = 1 if num_indices_to_merge is None else num_indices_to_merge
+    # Indices of many columns are often made from one version.
+    fragments_at = cache(partial(_fragments_at, snapshot))
     plans = []
     for name in wanted:
         segments = named_entries(snapshot, name)
@@ -87,7 +90,8 @@ def after_writes(
                 f"index {name!r} is of type {kind}, which is not written: optimize it with pylance",
                 feature=kind,
             )
-        planned = _segment(snapshot, plan, segments, len(segments) if retrain else merged, retrain)
+        many = len(segments) if retrain else merged
+        planned = _segment(snapshot, plan, segments, many, retrain, fragments_at)
         plans += [] if planned is None else [planned]
     return plans
 
@@ -188,7 +192,12 @@ def commit_indices(
 
 
 def _segment(
-    snapshot: Snapshot, plan: IndexPlan, segments: Sequence[IndexEntry], merged: int, is_forced: bool
+    snapshot: Snapshot,
+    plan: IndexPlan,
+    segments: Sequence[IndexEntry],
+    merged: int,
+    is_forced: bool,
+    fragments_at: Callable[[int], frozenset[int] | None],
 ) -> SegmentPlan | None:
     """The segment that brings an index up to date; None if it is."""
     live = frozenset(fragment.id for fragment in snapshot.fragments)
@@ -208,12 +217,27 @@ def _segment(
         if entry in chosen
         or (merged and not covers[entry.uuid])
         or (known_by_id is not None and known_by_id <= entry.dataset_version)
-        or _may_have_covered(snapshot, plan.field, missing, entry)
+        or _may_have_covered(snapshot, plan.field, missing, entry, fragments_at)
     ]
     return SegmentPlan(plan, missing.union(*(covers[entry.uuid] for entry in replaced)), tuple(replaced))
 
 
-def _may_have_covered(snapshot: Snapshot, field: Field, fragments: frozenset[int], entry: IndexEntry) -> bool:
+def _fragments_at(snapshot: Snapshot, version: int) -> frozenset[int] | None:
+    """Ids of the fragments of another version; None if it was removed or is damaged."""
+    try:
+        then = load_snapshot(snapshot.location, version, session=snapshot.session)
+    except (NotFoundError, FormatError):
+        return None
+    return frozenset(fragment.id for fragment in then.fragments)
+
+
+def _may_have_covered(
+    snapshot: Snapshot,
+    field: Field,
+    fragments: frozenset[int],
+    entry: IndexEntry,
+    fragments_at: Callable[[int], frozenset[int] | None],
+) -> bool:
     """Whether a segment may name rows of some fragments, which it no longer covers, for the values that they had before.
 
     So it is with fragments that were there when the segment was made, if their values changed in place after that.
@@ -222,13 +246,12 @@ def _may_have_covered(snapshot: Snapshot, field: Field, fragments: frozenset[int
     last = max(covered(entry) or (), default=-1)
     if not fragments or min(fragments) < last:
         return bool(fragments)
-    try:
-        then = load_snapshot(snapshot.location, entry.dataset_version, session=snapshot.session)
-    except (NotFoundError, FormatError):
-        # The version was removed: a column that was changed in place is not in the first file, unless that was replaced.
-        found = [fragment for fragment in snapshot.fragments if fragment.id in fragments]
-        return any(fragment.files and field.id not in fragment.files[0].fields for fragment in found)
-    return not fragments.isdisjoint(fragment.id for fragment in then.fragments)
+    then = fragments_at(entry.dataset_version)
+    if then is not None:
+        return not fragments.isdisjoint(then)
+    # A column that was changed in place is not in the first file, unless that was replaced.
+    found = [fragment for fragment in snapshot.fragments if fragment.id in fragments]
+    return any(fragment.files and field.id not in fragment.files[0].fields for fragment in found)
 
 
 def _earliest_moved(snapshot: Snapshot, fragments: Iterable[int]) -> int | None:
