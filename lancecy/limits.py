@@ -8,9 +8,8 @@ that the reference writer produces on ordinary hardware; for a larger one, pass 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lancecy.errors import LimitError
+from lancecy.records import dataclass
 
 __all__ = ["COMPUTED_BYTES", "CONSTANT_BYTES", "DEFAULT_LIMITS", "INT32_MAX", "Limits", "check_offsets"]
 

@@ -6,8 +6,9 @@ operation; its exceptions are not caught, so raising one stops the operation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from lancecy.records import dataclass
 
 __all__ = ["Progress", "Step", "silent"]
 

@@ -8,11 +8,13 @@ All operations are on arrays; nothing loops over rows.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from lancecy.records import dataclass
 
 __all__ = ["PageRuns", "RowSelection", "sorted_unique"]
 

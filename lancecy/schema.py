@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import cached_property, lru_cache
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ import pyarrow as pa
 from lancecy.arrow import extension_type
 from lancecy.errors import ColumnNotFoundError, FormatError, LimitError, UnsupportedError, printable
 from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.records import dataclass
 
 __all__ = [
     "EXTENSION_KEY",

@@ -8,10 +8,12 @@ of a unit matches; an unknown bound proves nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
+
+from lancecy.records import dataclass
 
 __all__ = ["ByteBounds", "ColumnStats", "NumericBounds", "StatsTable"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,6 +14,7 @@ from lancecy.changes.between import continuity_across
 from lancecy.changes.lineage import Shared, shared_by
 from lancecy.errors import LanceError, with_short_tracebacks
 from lancecy.inspection.diff import SharedIds, VersionDiff, diff
+from lancecy.records import dataclass
 from lancecy.scanning.pandas_metadata import DtypeBackend
 from lancecy.table.paths import DETACHED
 

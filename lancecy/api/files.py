@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from lancecy.file.standalone import open_standalone
 from lancecy.file.tail import Tail, read_parts
 from lancecy.file.v2.meta import GlobalBuffers, read_global_buffers
 from lancecy.limits import Limits
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.scanning.batches import cut
 from lancecy.scanning.request import ScanRequest

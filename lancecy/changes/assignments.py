@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
@@ -24,6 +24,7 @@ from lancecy.errors import ExpressionError, SchemaError, printable
 from lancecy.expr import Expr, Term, describe, evaluate, fix_clock, parse
 from lancecy.expr.nodes import Literal, literal_of
 from lancecy.interop.casts import CAST_ERRORS, error_of, exact, first_misfit
+from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.project import Projection
 from lancecy.scanning.request import ScanRequest

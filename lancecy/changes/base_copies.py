@@ -7,10 +7,11 @@ later call finds what an earlier one has copied.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lancecy.changes.base_files import check_targets
 from lancecy.changes.clone_files import FileCopy, blob_fields, blobs_of, other_name, sized
+from lancecy.records import dataclass
 from lancecy.store.base import Store
 from lancecy.table.manifest import Fragment
 from lancecy.table.operations import Update

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 
 from lancecy.changes.transactions import MadeVersion, versions_between
 from lancecy.errors import UnsupportedError
+from lancecy.records import dataclass
 from lancecy.scanning.common_columns import ids_agree
 from lancecy.table.operations import Operation, Restore, Update
 from lancecy.table.snapshot import Snapshot

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os.path import realpath
 from uuid import UUID
 
@@ -11,6 +11,7 @@ from lancecy.changes.base_files import moved_bases
 from lancecy.changes.lineage import main_of
 from lancecy.errors import DatasetNotFoundError, MissingFileError, PathPolicyError, StoreError
 from lancecy.progress import Progress, Step
+from lancecy.records import dataclass
 from lancecy.store.base import Store
 from lancecy.store.copying import copy_object
 from lancecy.table.bases import spelling

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from lancecy.changes.shallow_clone import clone_of
 from lancecy.errors import LanceError, RefNotFoundError, nearest, printable
+from lancecy.records import dataclass
 from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.local import LocalStore

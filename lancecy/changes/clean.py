@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from lancecy.errors import ConflictError, FormatError, LanceError, NotFoundError, warn
 from lancecy.progress import Progress
+from lancecy.records import dataclass
 from lancecy.session import Session
 from lancecy.store.uri import canonical_uri
 from lancecy.table import flags

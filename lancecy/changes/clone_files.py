@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from lancecy.errors import DatasetNotFoundError, FormatError, LanceError
+from lancecy.records import dataclass
 from lancecy.store.base import Store
 from lancecy.table.manifest import DataFile, ExternalFile, Fragment, IndexEntry
 from lancecy.table.paths import DATA, DELETIONS, INDICES, check_relative, data_file_name, deletion_file_name

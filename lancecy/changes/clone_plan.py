@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from lancecy.errors import DatasetNotFoundError, ExistsError, FormatError, printable
+from lancecy.records import dataclass
 from lancecy.store.base import Memory, PutMode, Store
 from lancecy.table.paths import TEMPORARY, VERSIONS
 from lancecy.table.snapshot import Snapshot

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow as pa
 from lancecy.encodings.arrow.columns import chunks_of
 from lancecy.errors import ConflictError, SchemaError
 from lancecy.interop.casts import cast_array
+from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.outputs import read_field
 from lancecy.scanning.plan import plan

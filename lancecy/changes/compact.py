@@ -13,7 +13,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from threading import Lock
 from typing import Any, TypeAlias, TypeVar, Unpack
@@ -35,6 +35,7 @@ from lancecy.changes.options import CommitRequest, cleanup_config
 from lancecy.errors import CommitUnknownError, LanceError, NotFoundError
 from lancecy.keyword_options import checked_arguments, shared_options
 from lancecy.progress import Step
+from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext
 from lancecy.table.cleanup.automatic import INTERVAL, OLDER_THAN
 from lancecy.table.manifest import Fragment

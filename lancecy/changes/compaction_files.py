@@ -6,7 +6,7 @@ Large pages are copied as they are (``compaction_copies``); other rows are decod
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 
 import numpy as np
@@ -20,6 +20,7 @@ from lancecy.changes.options import WriteRequest
 from lancecy.changes.planning import Plan, planned_move
 from lancecy.changes.stored_rows import stored_rows
 from lancecy.errors import UnsupportedError
+from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.threads import DEFAULT_BUDGET

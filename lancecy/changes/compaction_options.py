@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from datetime import timedelta
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
 from lancecy.changes.options import CommitRequest, Durability, commit_request
 from lancecy.errors import UnsupportedError, nearest
 from lancecy.keyword_options import check_options, whole_number
+from lancecy.records import dataclass
 
 __all__ = [
     "COMPACTION_DEFAULTS",

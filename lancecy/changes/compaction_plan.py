@@ -10,9 +10,9 @@ Source: table sheet, section 9.3.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from lancecy.changes.compaction_options import CompactionSettings
+from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext
 from lancecy.table.manifest import Fragment, IndexEntry
 from lancecy.table.operations.index_section import check_entries_movable, covered

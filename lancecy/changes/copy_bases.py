@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lancecy.changes.clone_files import FileCopy
 from lancecy.changes.outside_blobs import bases_of_blobs
 from lancecy.changes.shallow_clone import check_apart
 from lancecy.errors import ConflictError, DatasetNotFoundError, NotFoundError, UnsupportedError, printable
+from lancecy.records import dataclass
 from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.table.bases import Bases, canonical_base, spelling

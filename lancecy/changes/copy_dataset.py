@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from lancecy.changes.clone_copies import Explain, copy_files, present_sizes
 from lancecy.changes.clone_files import FileCopy
@@ -29,6 +29,7 @@ from lancecy.changes.options import CommitRequest
 from lancecy.changes.shallow_clone import check_apart
 from lancecy.errors import DatasetNotFoundError, ExistsError, printable
 from lancecy.progress import Progress, Step, silent
+from lancecy.records import dataclass
 from lancecy.session import Session
 from lancecy.store.base import PutMode, Store
 from lancecy.store.key_values.ddb_uri import data_uri, shown_uri

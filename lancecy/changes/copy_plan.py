@@ -7,10 +7,11 @@ removes it.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 
 from lancecy.errors import DatasetNotFoundError, ExistsError, FormatError, printable
 from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.records import dataclass
 from lancecy.store.base import PutMode, Store
 from lancecy.table.paths import TEMPORARY, VERSIONS
 

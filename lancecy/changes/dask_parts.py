@@ -8,7 +8,6 @@ as text, or as the table's type. Every partition is cast to the planned schema.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from lancecy.changes.zone_maps import PartZones
 from lancecy.errors import LanceError, SchemaError, UnsupportedError, printable
 from lancecy.interop.casts import CAST_ERRORS, cast_batches, storage_schema
 from lancecy.interop.columns import check_exact, inferred, is_decimal_of_numbers, nested_array, nested_type
+from lancecy.records import dataclass
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.metadata import FragmentMetadata
 

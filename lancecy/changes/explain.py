@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from lancecy.changes.assignments import Assignments
 from lancecy.changes.delete import matching_rows
 from lancecy.expr import describe
+from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.explain import explain, facts_table, human_bytes
 from lancecy.scanning.plan import plan

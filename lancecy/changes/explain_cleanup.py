@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from lancecy.records import dataclass
 from lancecy.table.cleanup.plan import Kind
 from lancecy.table.cleanup.run import CleanupPlan, CleanupStats
 from lancecy.table.refs.names import branch_of

@@ -12,7 +12,6 @@ be bringing the same files. A repeated call writes them again, and a cleanup rem
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from lancecy.changes.base import Change
 from lancecy.changes.branch_files import BranchFiles, branch_files, copy_files, in_own_folder
@@ -22,6 +21,7 @@ from lancecy.changes.transactions import read_version
 from lancecy.errors import ConflictError, LanceError, printable
 from lancecy.keyword_options import checked_arguments
 from lancecy.progress import Progress, silent
+from lancecy.records import dataclass
 from lancecy.store.base import Store
 from lancecy.table import flags
 from lancecy.table.operations import FAST_FORWARD, FastForward

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from lancecy.changes.log import LogEntry
 from lancecy.errors import printable
 from lancecy.inspection.lanes import Lanes
+from lancecy.records import dataclass
 from lancecy.table.refs import MAIN
 
 __all__ = ["GraphVersion", "HistoryGraph"]

@@ -11,7 +11,7 @@ What is damaged is named, and does not hide the rest.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 
@@ -20,6 +20,7 @@ from lancecy.changes.lineage import main_of
 from lancecy.changes.log import Made, log_entry
 from lancecy.changes.transactions import read_version
 from lancecy.errors import DatasetNotFoundError, LanceError, StoreError, printable
+from lancecy.records import dataclass
 from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.table.commit.driver import drive

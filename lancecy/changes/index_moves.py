@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeAlias
 
@@ -23,6 +23,7 @@ from lancecy.index.files import open_index_file
 from lancecy.index.ngram import NGRAM_COLUMNS, NGRAM_FILE
 from lancecy.index.row_sets import decode_row_map, ids_of_halves
 from lancecy.index.write.row_sets import encoded_map
+from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext
 from lancecy.table.manifest import Fragment, IndexEntry
 from lancecy.table.operations.index_section import covered

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeAlias
 
@@ -22,6 +21,7 @@ from lancecy.index.files import IndexFile, open_index_file
 from lancecy.index.write.base import IndexBuilder
 from lancecy.index.write.index_types import INDEX_TYPES, IndexType
 from lancecy.progress import Progress, Step, silent
+from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.request import make_request
 from lancecy.schema import Field, Schema

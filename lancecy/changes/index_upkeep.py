@@ -9,7 +9,6 @@ Facts: sheet of indices, section B10; table sheet, section 10.4.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 
 from lancecy.changes.base import Change
@@ -19,6 +18,7 @@ from lancecy.errors import CommitUnknownError, FormatError, NotFoundError, Unsup
 from lancecy.index.write.index_types import INDEX_TYPES, IndexType, title_of
 from lancecy.inspection.indices import named_entries
 from lancecy.progress import Progress
+from lancecy.records import dataclass
 from lancecy.schema import Field, Schema
 from lancecy.table.manifest import IndexEntry
 from lancecy.table.operations import CreateIndex

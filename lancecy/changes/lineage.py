@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from lancecy.changes.transactions import read_version
 from lancecy.errors import FormatError, LanceError, printable
 from lancecy.keyword_options import whole_number
+from lancecy.records import dataclass
 from lancecy.scanning.changed_rows import CommonPoint
 from lancecy.table.commit.driver import drive
 from lancecy.table.location import TableLocation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from itertools import islice
 from typing import Any, TypeAlias
@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from lancecy.changes.lineage import FastForwarded
 from lancecy.changes.transactions import read_version
 from lancecy.inspection.diff import VersionDiff, diff
+from lancecy.records import dataclass
 from lancecy.schema import Schema
 from lancecy.table.manifest import Manifest
 from lancecy.table.operations import FAST_FORWARD, Delete, Operation, Restore, UpdateBases

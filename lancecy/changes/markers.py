@@ -7,9 +7,9 @@ removes its files. No cleanup removes the version that a marker names.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 
 from lancecy.errors import DatasetNotFoundError, LanceError
+from lancecy.records import dataclass
 from lancecy.store.base import Store
 from lancecy.table.paths import WRITE_MARKER
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Any
 
@@ -25,6 +25,7 @@ from lancecy.errors import ColumnNotFoundError, SchemaError, printable
 from lancecy.interop.streams import record_batches
 from lancecy.keyword_options import checked_arguments
 from lancecy.progress import Progress
+from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.request import ScanRequest, make_request
 from lancecy.table.manifest import Fragment

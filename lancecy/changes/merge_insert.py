@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -31,6 +31,7 @@ from lancecy.expr import time_now
 from lancecy.expr.build import Filter
 from lancecy.keyword_options import checked_arguments, whole_number
 from lancecy.progress import Progress, silent
+from lancecy.records import dataclass
 from lancecy.table.operations import Operation, Update, new_transaction
 from lancecy.write.operations import BaseOperation
 

@@ -6,13 +6,14 @@ Source: table sheet, section 3.2.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lancecy.records import dataclass
 from lancecy.table.manifest import Fragment
 from lancecy.table.rows.row_ids import RowIdSequence, VersionSequence, row_ids
 from lancecy.table.snapshot import Snapshot

@@ -9,7 +9,7 @@ Facts: table sheet, sections 3.2, 4.4 and 8.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from typing import Protocol, TypeAlias
 
@@ -23,6 +23,7 @@ from lancecy.errors import CommitUnknownError, LanceError, SchemaError, Unsuppor
 from lancecy.file.create import check_writable
 from lancecy.file.dictionaries import Dictionaries
 from lancecy.progress import Progress, Step
+from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext
 from lancecy.schema import Schema
 from lancecy.store.base import Store

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 from uuid import UUID
 
 from lancecy.keyword_options import whole_number
+from lancecy.records import dataclass
 from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.committing import CommitLock

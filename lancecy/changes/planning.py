@@ -8,7 +8,6 @@ Facts: table sheet, sections 3.2, 4.3 and 7.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -18,6 +17,7 @@ from lancecy.changes.options import WriteRequest, with_durability
 from lancecy.errors import ExistsError, UnsupportedError
 from lancecy.file.create import check_writable
 from lancecy.file.dictionaries import Dictionaries
+from lancecy.records import dataclass
 from lancecy.schema import Schema
 from lancecy.session import Session
 from lancecy.store.base import Store

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from lancecy.changes.base import Change
 from lancecy.errors import LimitError, printable
+from lancecy.records import dataclass
 from lancecy.session import Session
 from lancecy.table import flags
 from lancecy.table.commit.driver import rename_to_v2, set_damaged_aside

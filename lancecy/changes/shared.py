@@ -14,7 +14,7 @@ import json
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice
 from typing import Any
 
@@ -26,6 +26,7 @@ from lancecy.changes.options import CommitRequest, WriteRequest, with_durability
 from lancecy.changes.planning import Plan, planned
 from lancecy.changes.zone_maps import PartZones, WrittenZones, plans_of
 from lancecy.errors import CommitError, CommitUnknownError, DatasetNotFoundError, LanceError
+from lancecy.records import dataclass
 from lancecy.session import Session, default
 from lancecy.store.base import Store
 from lancecy.store.local import LocalStore

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -18,6 +17,7 @@ from lancecy.changes.planning import Plan
 from lancecy.changes.shared import SharedWrite, share_planned
 from lancecy.errors import CommitError, FormatError
 from lancecy.keyword_options import whole_number
+from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext, context_for
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanSpec

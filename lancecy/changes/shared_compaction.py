@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 
 from lancecy.changes.base import Change
@@ -16,6 +15,7 @@ from lancecy.changes.compact import CompactionPlan, CompactionTask, RewriteResul
 from lancecy.changes.options import CommitRequest, WriteRequest
 from lancecy.changes.planning import planned_move
 from lancecy.changes.shared import SharedWrite
+from lancecy.records import dataclass
 from lancecy.scanning.context import context_for
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanSpec

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from lancecy.changes.base_copies import BaseCopies, base_copies
 from lancecy.changes.file_copies import COPY_DEFAULTS, CopyFilesOptions, FileCopies, copy_to_base
 from lancecy.expr.build import Filter
+from lancecy.records import dataclass
 from lancecy.scanning.context import context_for
 from lancecy.scanning.options import HasFragmentId
 from lancecy.scanning.request import ScanRequest

@@ -10,7 +10,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias, TypedDict
 
@@ -22,6 +21,7 @@ from lancecy.changes.markers import WriteMarker
 from lancecy.changes.options import CommitRequest, Durability, is_durable
 from lancecy.errors import CommitError, FormatError, LanceError
 from lancecy.keyword_options import whole_number
+from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext, context_for
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanSpec

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias, TypedDict
 
@@ -21,6 +20,7 @@ from lancecy.changes.update import UpdatedRows
 from lancecy.expr import time_now
 from lancecy.expr.build import Filter
 from lancecy.keyword_options import whole_number
+from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext, context_for
 from lancecy.scanning.plan import plan
 from lancecy.scanning.request import ScanRequest

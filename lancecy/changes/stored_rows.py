@@ -6,7 +6,7 @@ JSON columns come in their binary form, and blobs with their bytes. Addresses te
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancecy.blobs.whole import blob_sizes, with_whole_blobs
+from lancecy.records import dataclass
 from lancecy.scanning.batches import cut, table_of
 from lancecy.scanning.column_forms import json_paths, read_as_stored
 from lancecy.scanning.context import ScanContext

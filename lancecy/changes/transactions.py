@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from uuid import uuid4
 
 from lancecy.changes.base import Change
 from lancecy.errors import DatasetNotFoundError, FormatError, LanceError, StoreError
 from lancecy.limits import Limits
+from lancecy.records import dataclass
 from lancecy.store.base import Memory, Store
 from lancecy.table import operations as stored_as
 from lancecy.table.manifest import Manifest

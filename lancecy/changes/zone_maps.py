@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -25,6 +25,7 @@ from lancecy.index.write.index_types import INDEX_TYPES
 from lancecy.index.write.zonemap import ZoneMapBuilder
 from lancecy.keyword_options import checked_arguments
 from lancecy.progress import Progress, Step
+from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.request import make_request
 from lancecy.schema import Field, Schema

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
 import click
@@ -22,6 +22,7 @@ from lancecy.cli.options import (
 from lancecy.cli.output import bar, show_facts, show_json, show_rows, show_text, time_text
 from lancecy.cli.writing import age, ask
 from lancecy.errors import printable
+from lancecy.records import dataclass
 from lancecy.table.refs import MAIN
 from lancecy.table.refs.reference import Reference
 

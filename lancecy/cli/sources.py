@@ -13,7 +13,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -25,6 +24,7 @@ from click import UsageError
 from lancecy.cli.text_values import json_type, values_of
 from lancecy.errors import printable
 from lancecy.progress import Progress, Step
+from lancecy.records import dataclass
 
 __all__ = ["ENDINGS", "FORMATS", "STANDARD", "Input", "inputs", "is_pipe", "rows_of"]
 

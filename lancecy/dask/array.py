@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 from weakref import WeakKeyDictionary
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from lancecy.api.datasets import Dataset, OpenOptions, opened, opening
 from lancecy.interop.delayed import block_bytes
+from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext, context_for
 from lancecy.scanning.plan import plan
 from lancecy.scanning.run_task import read_rows

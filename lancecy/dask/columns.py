@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ import pyarrow as pa
 from lancecy.api.datasets import Dataset, opened
 from lancecy.changes.shared_columns import SharedColumns, add_shared_columns
 from lancecy.keyword_options import checked_arguments
+from lancecy.records import dataclass
 
 if TYPE_CHECKING:
     import os

@@ -16,7 +16,7 @@ import dataclasses
 import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from lancecy.errors import FormatError
 from lancecy.expr import Expr, describe
 from lancecy.expr.nodes import Column, chain, walk
+from lancecy.records import dataclass
 from lancecy.scanning.run_task import read_rows
 from lancecy.scanning.task import ScanSpec, ScanUnit
 from lancecy.scanning.units import Picked

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Unpack
 
 from lancecy.api.datasets import Dataset, OpenOptions, opened, opening
 from lancecy.api.row_changes import RowChanges
 from lancecy.interop.delayed import block_bytes
+from lancecy.records import dataclass
 from lancecy.scanning.read_changes import CHANGE_TYPE, COMMIT_VERSION, ChangeSpec, ChangeTask, read_task
 from lancecy.table.refs.reference import Reference
 

@@ -13,7 +13,7 @@ Source: file sheet 2.1, section 3.1.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 
 import numpy as np
@@ -34,6 +34,7 @@ from lancecy.encodings.v21.miniblock import dictionary_of, flat_levels, headers
 from lancecy.encodings.v21.repdef import LeafPage, rows_per_value
 from lancecy.errors import FormatError
 from lancecy.limits import Limits
+from lancecy.records import dataclass
 from lancecy.rows import PageRuns, RowSelection
 from lancecy.schema import Field
 from lancecy.store.base import Memory

@@ -10,7 +10,7 @@ the copy.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import TypeVar, cast
 
@@ -26,6 +26,7 @@ from lancecy.encodings.v20.lists import element_starts, is_old_string
 from lancecy.encodings.v20.pages import KeptFiles, SeveralFiles
 from lancecy.encodings.v20.read import is_packed
 from lancecy.errors import FormatError
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.store.base import Memory, Store

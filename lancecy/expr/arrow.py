@@ -15,7 +15,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from lancecy.errors import ExpressionError, printable
 from lancecy.expr.build import list_literal
 from lancecy.expr.nodes import Call, Column, Expr, Literal, chain, is_nan, literal_from_scalar, negate
+from lancecy.records import dataclass
 
 __all__ = ["compute_opaque", "from_arrow"]
 

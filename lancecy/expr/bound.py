@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 
 from lancecy.expr.describe import describe
 from lancecy.expr.nodes import Column, Expr, walk
+from lancecy.records import dataclass
 
 __all__ = ["Bound"]
 

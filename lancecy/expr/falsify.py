@@ -11,7 +11,6 @@ comparison false except ``!=``. Source: file sheet 0.1, section 6.7.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,6 +22,7 @@ from lancecy.expr.bound import Bound
 from lancecy.expr.evaluation.patterns import like_plan
 from lancecy.expr.kinds import family
 from lancecy.expr.nodes import Call, Column, Constant, Expr, Literal, is_nan
+from lancecy.records import dataclass
 from lancecy.stats import ByteBounds, ColumnStats, NumericBounds, StatsTable
 
 __all__ = ["falsify"]

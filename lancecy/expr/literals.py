@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -23,6 +22,7 @@ from lancecy.expr.describe import describe, describe_type
 from lancecy.expr.kinds import family, int_limits, is_clock, is_number
 from lancecy.expr.nodes import Constant, Literal
 from lancecy.expr.times import Instant, nanos_per_unit, parse_instant, parse_interval, parse_time, to_local
+from lancecy.records import dataclass
 
 __all__ = ["Gap", "array_of", "cast_literal", "fit", "scalar_of", "settle", "smallest"]
 

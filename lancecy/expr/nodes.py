@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from typing import Any, ClassVar, TypeAlias
 
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from lancecy.errors import ExpressionError, printable
 from lancecy.limits import DEFAULT_LIMITS
+from lancecy.records import dataclass
 
 __all__ = [
     "COMPARISONS",

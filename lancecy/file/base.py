@@ -8,13 +8,13 @@ threads. A :class:`FileWriter` takes batches and publishes one file, or nothing 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.encodings.model.block import Block
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.stats import StatsTable

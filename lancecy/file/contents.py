@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from lancecy.errors import FormatError
 from lancecy.file.describe import embedded_block
@@ -11,6 +10,7 @@ from lancecy.file.standalone import open_standalone
 from lancecy.file.tail import parse_footer, read_tail
 from lancecy.file.v0.wire import decode_metadata, written_fields
 from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.records import dataclass
 from lancecy.schema import Field
 from lancecy.store.reads import Read, SourceFile, named
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from lancecy.file.v0.wire import decode_metadata, written_fields
 from lancecy.file.v2.meta import Container, SpecCache, build_column, open_container
 from lancecy.file.v2.wire import column_names
 from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.records import dataclass
 from lancecy.schema import Field
 from lancecy.store.reads import Read, SourceFile, named
 

@@ -9,7 +9,7 @@ Source: file sheet 2.0, section 3; file sheet 2.1, section 1.5.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from lancecy.errors import UnsupportedError
@@ -19,6 +19,7 @@ from lancecy.file.v2.meta import open_container
 from lancecy.file.v2.reader import VERSIONS, V2Reader
 from lancecy.file.v2.wire import decode_file_schema
 from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.records import dataclass
 from lancecy.schema import Field, Schema
 from lancecy.store.cache import ByteCache
 from lancecy.store.reads import Read, SourceFile, named

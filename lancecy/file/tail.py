@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from lancecy.errors import FormatError, TruncatedError
+from lancecy.records import dataclass
 from lancecy.store.base import Memory
 from lancecy.store.reads import Ranges, Read, SourceFile
 

@@ -10,10 +10,10 @@ of their index.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 
 __all__ = ["RowAnswer", "all_of", "any_of"]

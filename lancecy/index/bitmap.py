@@ -9,7 +9,6 @@ Source: sheet of indices, section B4.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -22,6 +21,7 @@ from lancecy.index.condition import Condition
 from lancecy.index.files import IndexFile
 from lancecy.index.found import FoundRows
 from lancecy.index.segment import Segment
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.store.base import Memory
 

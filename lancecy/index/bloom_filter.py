@@ -8,7 +8,6 @@ Source: sheet of indices, section B7.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -24,6 +23,7 @@ from lancecy.index.found import FoundRows
 from lancecy.index.segment import Segment
 from lancecy.index.xxhash import xxh64
 from lancecy.index.zones import ZONE_COLUMNS, Zones
+from lancecy.records import dataclass
 from lancecy.store.base import Memory
 
 __all__ = ["BLOOM_FILE", "BloomFilter"]

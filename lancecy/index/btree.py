@@ -12,7 +12,6 @@ Source: sheet of indices, section B3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -27,6 +26,7 @@ from lancecy.index.files import IndexFile
 from lancecy.index.found import FoundRows
 from lancecy.index.segment import Segment
 from lancecy.index.sorted_values import PageEdges, are_listed, constants, sorted_values, whole_numbers
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.stats import ColumnStats
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -28,6 +27,7 @@ from lancecy.index.found import FoundRows
 from lancecy.index.query import Query, Types, answer, query_of, ruled_out
 from lancecy.index.segment import Segment
 from lancecy.index.segments import ORDER, OpenedSegment, open_segment, path_of, segment_of
+from lancecy.records import dataclass
 from lancecy.table.manifest import IndexEntry
 from lancecy.table.snapshot import Snapshot
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.arrow.columns import as_array
 from lancecy.expr import Bound, falsify, mask
+from lancecy.records import dataclass
 from lancecy.stats import ColumnStats, StatsTable
 
 __all__ = ["Condition"]

@@ -8,7 +8,7 @@ Source: sheet of indices, section B1.3.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 import numpy as np
@@ -22,6 +22,7 @@ from lancecy.file.standalone import StandaloneFile, open_standalone
 from lancecy.file.tail import read_parts, read_tail
 from lancecy.file.v2.meta import GlobalBuffers, read_global_buffers
 from lancecy.limits import Limits
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.session import Session

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from lancecy.errors import FormatError
 from lancecy.index.row_sets import decode_row_set, ids_of_halves
 from lancecy.limits import Limits
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection, sorted_unique
 from lancecy.store.base import Memory
 from lancecy.table.snapshot import Snapshot

@@ -8,7 +8,6 @@ Source: sheet of indices, section B5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
@@ -22,6 +21,7 @@ from lancecy.index.bitmap import KeyedSets, is_worthwhile
 from lancecy.index.condition import Condition
 from lancecy.index.found import FoundRows
 from lancecy.index.segment import Segment
+from lancecy.records import dataclass
 from lancecy.store.base import Memory
 
 __all__ = ["NULLS", "LabelList"]

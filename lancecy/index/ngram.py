@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
 
@@ -30,6 +29,7 @@ from lancecy.index.condition import Condition
 from lancecy.index.found import FoundRows
 from lancecy.index.row_sets import decode_row_map
 from lancecy.index.segment import Segment
+from lancecy.records import dataclass
 
 __all__ = ["NGRAM_COLUMNS", "NGRAM_FILE", "NGram", "needed_runs"]
 

@@ -7,7 +7,6 @@ with NOT moved down by De Morgan's laws. A condition on elements of a list is sp
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from lancecy.expr.kinds import family
 from lancecy.expr.nodes import Call, Column, negate, walk
 from lancecy.index.answers import RowAnswer, all_of, any_of
 from lancecy.index.condition import Condition
+from lancecy.records import dataclass
 
 __all__ = ["Query", "Types", "answer", "query_of", "ruled_out"]
 

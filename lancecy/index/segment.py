@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
@@ -10,6 +9,7 @@ import pyarrow as pa
 from lancecy.errors import FormatError
 from lancecy.index.files import IndexFile, open_index_file
 from lancecy.index.found import RowPlaces
+from lancecy.records import dataclass
 from lancecy.table.manifest import IndexEntry
 from lancecy.table.snapshot import Snapshot
 

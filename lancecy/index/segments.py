@@ -9,7 +9,6 @@ Source: sheet of indices, sections B1.2 and B1.4.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -27,6 +26,7 @@ from lancecy.index.label_list import LabelList
 from lancecy.index.ngram import NGram
 from lancecy.index.segment import Segment
 from lancecy.index.zones import ZoneMap
+from lancecy.records import dataclass
 from lancecy.schema import Field
 from lancecy.table.manifest import IndexEntry
 from lancecy.table.rows import roaring

@@ -7,7 +7,6 @@ search them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,6 +18,7 @@ from lancecy.expr.kinds import family
 from lancecy.expr.nodes import Call, Column, Expr, Literal, walk
 from lancecy.index.condition import Condition
 from lancecy.index.files import IndexFile
+from lancecy.records import dataclass
 from lancecy.rows import sorted_unique
 
 __all__ = ["PageEdges", "SortedValues", "are_listed", "constants", "sorted_values", "whole_numbers"]

@@ -13,7 +13,6 @@ Source: sheet of indices, sections B6 and B7.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -27,6 +26,7 @@ from lancecy.index.condition import Condition
 from lancecy.index.files import IndexFile
 from lancecy.index.found import FoundRows, Spans
 from lancecy.index.segment import Segment
+from lancecy.records import dataclass
 from lancecy.stats import ColumnStats
 
 __all__ = ["MAP_FILE", "NULLS", "ZONE_COLUMNS", "ZoneMap", "Zones"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from lancecy.errors import DatasetNotFoundError, LanceError, PathPolicyError
+from lancecy.records import dataclass
 from lancecy.store.base import Store
 from lancecy.table.bases import Bases
 from lancecy.table.manifest import DataFile

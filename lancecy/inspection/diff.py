@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from lancecy.errors import printable
+from lancecy.records import dataclass
 from lancecy.schema import Field, Schema
 from lancecy.table.manifest import Fragment, Manifest
 

@@ -10,7 +10,7 @@ import html
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from lancecy.encodings.model.pages import Column
 from lancecy.errors import DatasetNotFoundError, printable, with_short_tracebacks
 from lancecy.file.describe import ColumnDescription, FileDescription, describe_file
 from lancecy.limits import Limits
+from lancecy.records import dataclass
 from lancecy.scanning.explain import human_bytes
 from lancecy.session import Session, default
 from lancecy.store.reads import SourceFile, run

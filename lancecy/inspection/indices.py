@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -22,6 +21,7 @@ from lancecy.encodings.arrow.to_arrow import to_arrow
 from lancecy.errors import LanceError, NotFoundError, nearest
 from lancecy.file.standalone import StandaloneFile, open_standalone
 from lancecy.index.write.index_types import title_of
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
 from lancecy.schema import Schema

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lancecy.errors import LanceError, printable
+from lancecy.records import dataclass
 from lancecy.table.refs import MAIN
 from lancecy.table.refs.readable import ReadableRefs
 

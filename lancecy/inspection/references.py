@@ -6,9 +6,9 @@ A damaged one does not hinder reading the table. But a cleanup stops at it, and 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 from lancecy.errors import DatasetNotFoundError, LanceError, StoreError, UnsupportedError, printable
+from lancecy.records import dataclass
 from lancecy.store.base import Store
 from lancecy.table.answers import run_on
 from lancecy.table.branches.files import leftover_advice, table_folders

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from lancecy.errors import printable
 from lancecy.inspection.indices import index_statistics
+from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.explain import human_bytes
 

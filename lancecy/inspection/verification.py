@@ -13,7 +13,7 @@ from __future__ import annotations
 import html
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from decimal import localcontext
 from typing import Any
 
@@ -26,6 +26,7 @@ from lancecy.encodings.arrow.columns import ArrowArray, bare, joined
 from lancecy.errors import FormatError, LanceError, UnsupportedError, printable
 from lancecy.inspection.references import reference_problems
 from lancecy.progress import Progress, Step, silent
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.explain import human_bytes

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from lancecy.records import dataclass
 from lancecy.scanning import run_task as tasks
 from lancecy.scanning.plan import ScanPlan
 from lancecy.scanning.task import ScanSpec, ScanUnit

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from lancecy.encodings.arrow.nulls import with_members
 from lancecy.errors import ExpressionError, LanceError, UnsupportedError, needing
 from lancecy.interop.pyarrow_dataset import to_pyarrow_dataset
 from lancecy.interop.source import Scan, Source
+from lancecy.records import dataclass
 
 if TYPE_CHECKING:
     import duckdb

@@ -19,11 +19,12 @@ import secrets
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from lancecy.records import dataclass
 
 __all__ = ["Loop", "can_keep", "compile_loop", "folders", "keep", "kept", "load"]
 

@@ -12,7 +12,6 @@ import os
 import threading
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, TypeAlias, cast
 
@@ -23,6 +22,7 @@ from lancecy.kernels import machine_code
 from lancecy.kernels.machine_code import Loop
 from lancecy.kernels.reference import rowindex as twin
 from lancecy.kernels.rowindex_loops import HELPERS, INNER_BITS, LOOPS, OUTER_BITS
+from lancecy.records import dataclass
 
 __all__ = ["COMPILED", "TWINS", "RowIndexKernels", "compile_all", "implementation"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from lancecy.namespace.folders import Directories
 from lancecy.namespace.names import directory_of, object_id
 from lancecy.namespace.properties import Properties
 from lancecy.namespace.view import View
+from lancecy.records import dataclass
 from lancecy.session import Session, default
 from lancecy.table.location import TableLocation
 

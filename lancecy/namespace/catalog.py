@@ -13,7 +13,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,7 @@ from lancecy.errors import (
 from lancecy.namespace.entries import COLUMNS, Entry, metadata_text, rows_of
 from lancecy.namespace.upkeep import fragments_to_merge, has_large_fragments, update_indices
 from lancecy.namespace.view import View, check_flags
+from lancecy.records import dataclass
 from lancecy.session import Session
 from lancecy.store.base import ObjectMeta
 from lancecy.table.location import TableLocation

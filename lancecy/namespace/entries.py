@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
 
 from lancecy.errors import FormatError, printable
 from lancecy.namespace.names import DELIMITER
+from lancecy.records import dataclass
 from lancecy.store.paths import is_safe_path
 
 __all__ = [

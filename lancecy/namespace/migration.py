@@ -5,7 +5,7 @@ Source: namespace document, "Migration from V1 to V2".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 
 from lance_namespace import InvalidInputError, UnsupportedOperationError
@@ -18,6 +18,7 @@ from lancecy.namespace.names import directory_of
 from lancecy.namespace.removal import Removals
 from lancecy.namespace.view import View
 from lancecy.progress import Progress, Step
+from lancecy.records import dataclass
 
 __all__ = ["Migration", "Migrations"]
 

@@ -6,12 +6,13 @@ Source: namespace document, "Configuration".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from lance_namespace import InvalidInputError
 
 from lancecy.errors import nearest, printable
+from lancecy.records import dataclass
 from lancecy.store.uri import canonical_uri
 
 __all__ = ["Properties"]

@@ -10,11 +10,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from lancecy.records import dataclass
 from lancecy.scanning.batches import table_of
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.engine import UnitRows, rows_of

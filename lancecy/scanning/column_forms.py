@@ -15,7 +15,7 @@ comparison: a stub is no dictionary and no JSON.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from lancecy.encodings.arrow.columns import ArrowArray
 from lancecy.encodings.arrow.to_arrow import json_column
 from lancecy.expr import Bound, Expr
 from lancecy.expr.nodes import Call, Column, Literal
+from lancecy.records import dataclass
 from lancecy.schema import Field, Schema
 
 __all__ = [

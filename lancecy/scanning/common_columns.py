@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from lancecy.records import dataclass
 from lancecy.schema import Field, Schema
 
 __all__ = ["OldColumns", "ids_agree", "old_columns"]

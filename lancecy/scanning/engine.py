@@ -13,7 +13,6 @@ assemble       computed columns, virtual columns, order of the output
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -22,6 +21,7 @@ import pyarrow as pa
 from lancecy.encodings.arrow.columns import ArrowArray
 from lancecy.errors import FormatError
 from lancecy.expr import evaluate
+from lancecy.records import dataclass
 from lancecy.scanning.column_forms import as_output
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.filtering import choose, named, virtual_columns

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from lancecy.errors import printable
 from lancecy.expr import describe
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.filtering import question

@@ -8,7 +8,7 @@ selection and returns Arrow columns.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from itertools import groupby
 from typing import Any
@@ -25,6 +25,7 @@ from lancecy.encodings.blocks.null_only import null_stub
 from lancecy.encodings.model.block import Block
 from lancecy.errors import LanceError
 from lancecy.file.v2.values import FieldRead, read_fields, read_in_turn
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.scanning.parts import Part, fetcher, open_parts, open_several, physical_rows
 from lancecy.schema import Field

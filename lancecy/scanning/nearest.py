@@ -7,7 +7,6 @@ since every row is compared.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from lancecy.encodings.arrow.columns import bare_type
 from lancecy.errors import UnsupportedError, nearest, printable
 from lancecy.keyword_options import whole_number
+from lancecy.records import dataclass
 from lancecy.schema import Schema
 
 __all__ = ["DISTANCE", "QUERY_INDEX", "Nearest", "in_range", "make_nearest"]

@@ -8,7 +8,7 @@ their first child that differs, rows that are equal in table order.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.arrow.columns import bare, joined, storage_of
 from lancecy.errors import ColumnNotFoundError, printable
+from lancecy.records import dataclass
 from lancecy.scanning.request import VIRTUAL_COLUMNS, ScanRequest
 from lancecy.schema import Schema
 

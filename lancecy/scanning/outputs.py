@@ -12,7 +12,6 @@ both ways cost the same, either will do.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from typing import TypeVar
@@ -21,6 +20,7 @@ import numpy as np
 
 from lancecy.encodings.arrow.columns import ArrowArray, filtered, joined
 from lancecy.errors import LimitError
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.fragment import FragmentFiles, read_together

@@ -8,7 +8,6 @@ proves it; without the magic, the store is asked. Some releases wrote wrong size
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 from lancecy.encodings.arrow.assemble import pruned
@@ -16,6 +15,7 @@ from lancecy.errors import FormatError, LanceError, LimitError, StoreError, Trun
 from lancecy.file.base import FileReader
 from lancecy.file.open import opening, reader_key
 from lancecy.file.tail import TAIL_BYTES
+from lancecy.records import dataclass
 from lancecy.schema import Field
 from lancecy.session import Session
 from lancecy.store.fetch import Block, FileKey, RetainingFetch, file_key

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import pairwise, starmap
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancecy.expr import Expr
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.scanning.column_forms import null_tests
 from lancecy.scanning.context import ScanContext

@@ -8,7 +8,7 @@ name, as in pylance.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, TypedDict
 
@@ -21,6 +21,7 @@ from lancecy.errors import SchemaError
 from lancecy.expr import Bound, Expr, bind, conjuncts
 from lancecy.expr.nodes import Call
 from lancecy.expr.nodes import Column as ColumnExpr
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.scanning.column_forms import compared_texts, read_as_stored, read_in_codes, stored_paths
 from lancecy.scanning.request import NULL_IF_DELETED, ROW_OFFSET, VIRTUAL_COLUMNS, ScanRequest

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.scanning.batches import cut, table_of
 from lancecy.scanning.changed_rows import ChangedRows, CommonPoint, Side, VersionPair

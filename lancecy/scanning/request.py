@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from lancecy.expr import Expr, fix_clock, parse, time_now
 from lancecy.expr.build import Filter
 from lancecy.expr.nodes import Column
 from lancecy.keyword_options import whole_number
+from lancecy.records import dataclass
 
 __all__ = [
     "NULL_IF_DELETED",

@@ -14,7 +14,7 @@ return is small.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from lancecy import kernels
 from lancecy.encodings.arrow.columns import ArrowArray, chunks_of, storage_of, unsliced_rows
 from lancecy.expr import Bound, Expr, bind, evaluate
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.scanning.batches import slice_rows, table_of
 from lancecy.scanning.context import ScanContext

@@ -11,10 +11,10 @@ What a task returns is small: at most ``k`` rows per query, without columns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext, context_for
 from lancecy.scanning.nearest import Nearest
 from lancecy.scanning.search import Neighbours, Output, compare, search_request

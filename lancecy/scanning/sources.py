@@ -26,7 +26,6 @@ the source. Indices report damage with a warning instead, unless the scan asked 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Protocol
 
@@ -37,6 +36,7 @@ from lancecy.errors import FormatError, LanceError
 from lancecy.expr import Bound, Expr, falsify
 from lancecy.index.answers import all_of
 from lancecy.index.catalog import catalog_of
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.scanning.fragment import FragmentFiles
 from lancecy.scanning.project import Projection

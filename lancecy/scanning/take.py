@@ -13,7 +13,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -22,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lancecy.encodings.arrow.columns import taken
 from lancecy.errors import FormatError, RowNotFoundError
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.scanning.batches import table_of
 from lancecy.scanning.context import ScanContext

@@ -7,8 +7,9 @@ own session.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from lancecy.records import dataclass
 from lancecy.scanning.request import ScanRequest
 from lancecy.table.location import TableLocation
 from lancecy.table.snapshot import Snapshot

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate, groupby
 from typing import Protocol, TypeAlias, TypeVar
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings.arrow.columns import ArrowArray, filtered
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import MOST_TOGETHER, ScanContext
 from lancecy.scanning.fragment import FragmentFiles

@@ -11,13 +11,13 @@ names and overflow behaviour are Spark's.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancecy.records import dataclass
 from lancecy.spark.tasks import TaskReader
 from lancecy.spark.workers import carried
 

@@ -9,7 +9,6 @@ cannot hold, and nulls in columns declared without, raise errors that name the c
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 
 from lancecy.encodings.arrow.nulls import null_mask
 from lancecy.errors import FormatError, UnsupportedError, printable
+from lancecy.records import dataclass
 from lancecy.spark.types import spark_arrow_schema
 
 __all__ = ["Converter"]

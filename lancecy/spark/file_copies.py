@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -15,6 +14,7 @@ from lancecy.changes.file_copies import COPY_DEFAULTS, CopyFilesOptions
 from lancecy.changes.shared_copies import SharedCopies, copied_by_workers
 from lancecy.expr.build import Filter
 from lancecy.keyword_options import shared_options
+from lancecy.records import dataclass
 from lancecy.scanning.options import HasFragmentId
 from lancecy.spark.tasks import numbers, spare_collector
 from lancecy.spark.workers import carried, check

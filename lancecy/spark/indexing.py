@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -17,6 +16,7 @@ from lancecy.changes.shared_index import (
     create_shared_index,
 )
 from lancecy.keyword_options import shared_options
+from lancecy.records import dataclass
 from lancecy.spark.tasks import numbers, session_for_task, spare_collector
 from lancecy.spark.workers import carried, check
 

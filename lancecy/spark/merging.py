@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from lancecy.changes.merging.distributed import Piece, SharedMerge
 from lancecy.changes.merging.options import MERGE_DEFAULTS, MergeOptions
 from lancecy.interop.casts import cast_batches
 from lancecy.keyword_options import shared_options, whole_number
+from lancecy.records import dataclass
 from lancecy.scanning.task import ScanTask
 from lancecy.spark.sink import columns_of
 from lancecy.spark.tasks import numbers, session_for_task, spare_collector

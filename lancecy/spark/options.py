@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from lancecy.api.named_tables import named_place
 from lancecy.errors import UnsupportedError, nearest, needing, printable
+from lancecy.records import dataclass
 from lancecy.table.refs.reference import Reference
 
 __all__ = ["KEPT_NOWHERE", "ReadOptions", "TableOptions", "json_value", "parsed", "placed"]

@@ -20,7 +20,7 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self
 
 import pyarrow as pa
@@ -34,6 +34,7 @@ from pyspark.sql.classic.dataframe import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from lancecy.errors import UnsupportedError
+from lancecy.records import dataclass
 from lancecy.scanning.batches import DEFAULT_BATCH_BYTES
 from lancecy.spark.aggregates import Aggregate, AggregateReader, Function
 from lancecy.spark.tasks import TaskReader, numbers

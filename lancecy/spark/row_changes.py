@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ import pyarrow as pa
 from lancecy.api.datasets import OPEN_DEFAULTS, Dataset, TrustOptions, opened
 from lancecy.api.row_changes import RowChanges
 from lancecy.keyword_options import shared_options
+from lancecy.records import dataclass
 from lancecy.scanning.read_changes import ChangeSpec, ChangeTask, batches
 from lancecy.spark.convert import Converter
 from lancecy.spark.tasks import numbers, session_for_task, spare_collector

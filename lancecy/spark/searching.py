@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lancecy.api.searches import NearestScanner
+from lancecy.records import dataclass
 from lancecy.scanning.search import Neighbours
 from lancecy.scanning.shared_search import SharedSearch
 from lancecy.scanning.task import ScanUnit

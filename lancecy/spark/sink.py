@@ -8,7 +8,7 @@ Spark's. Only what successful tasks return is committed, so that retried and spe
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from lancecy.changes.shared import SharedWrite, share, told_parts
 from lancecy.errors import UnsupportedError, printable
 from lancecy.interop.casts import cast_batches, storage_type
 from lancecy.keyword_options import shared_options
+from lancecy.records import dataclass
 from lancecy.schema import Schema
 from lancecy.spark.tasks import spare_collector
 from lancecy.spark.types import METADATA_KEY, original_schema, spark_struct

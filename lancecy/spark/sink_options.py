@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from lancecy.changes.options import WRITE_DEFAULTS
 from lancecy.errors import printable
+from lancecy.records import dataclass
 from lancecy.spark.options import KEPT_NOWHERE, TableOptions, json_value, parsed, placed
 from lancecy.write.targets import DatasetBasePath
 

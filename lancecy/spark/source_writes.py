@@ -7,7 +7,6 @@ from each other is read from the table.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from lancecy.api.writers import committed_parts
 from lancecy.changes.shared import told_parts
+from lancecy.records import dataclass
 from lancecy.spark.sink import TaskWriter, planned_sink
 from lancecy.spark.sink_options import SinkOptions
 from lancecy.spark.workers import carried

@@ -10,7 +10,7 @@ import gc
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from lancecy.api.scanners import Scanner
 from lancecy.limits import Limits
+from lancecy.records import dataclass
 from lancecy.scanning import run_task as tasks
 from lancecy.scanning.batches import DEFAULT_BATCH_BYTES
 from lancecy.scanning.context import ScanContext

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -13,6 +12,7 @@ from lancecy.api.datasets import Dataset, opened
 from lancecy.changes.shared_update import UPDATE_DEFAULTS, SharedUpdate, UpdateOptions, update_shared
 from lancecy.expr.build import Filter
 from lancecy.keyword_options import shared_options
+from lancecy.records import dataclass
 from lancecy.spark.tasks import numbers, session_for_task, spare_collector
 from lancecy.spark.workers import carried, check
 

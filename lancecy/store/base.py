@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import BinaryIO, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from lancecy.records import dataclass
 
 __all__ = ["Memory", "ObjectMeta", "PutMode", "Store", "StoreTraits"]
 

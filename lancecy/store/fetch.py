@@ -12,13 +12,14 @@ those bytes costs no request.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.errors import TruncatedError
+from lancecy.records import dataclass
 from lancecy.store.base import Memory, Store, StoreTraits
 from lancecy.store.ranges import MergedRanges, joined, merge, split, worthwhile_holes
 from lancecy.store.reads import Ranges, SourceFile, Span

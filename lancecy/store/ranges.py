@@ -11,10 +11,10 @@ every requested range lies contiguously::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
+
+from lancecy.records import dataclass
 
 __all__ = ["MergedRanges", "check_range", "joined", "merge", "split", "worthwhile_holes"]
 

@@ -14,13 +14,13 @@ A Read covers a file or a column, never a page: its ranges are arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.errors import LanceError
+from lancecy.records import dataclass
 from lancecy.store.base import Memory, Store
 
 __all__ = [

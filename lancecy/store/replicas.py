@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import BinaryIO, NoReturn, TypeVar
 
 from lancecy.errors import DatasetNotFoundError, LanceError, StoreError, TruncatedError
+from lancecy.records import dataclass
 from lancecy.store.base import Memory, ObjectMeta, PutMode, Store, StoreTraits
 from lancecy.store.failure import too_short
 

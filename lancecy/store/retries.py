@@ -13,11 +13,11 @@ import re
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from lancecy.records import dataclass
 from lancecy.store.credentials import Options
 
 __all__ = [

@@ -7,9 +7,8 @@ concern the use of indices are accepted, because indices are never consulted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lancecy.errors import FormatError, UnsupportedError
+from lancecy.records import dataclass
 
 __all__ = [
     "BASES",

@@ -6,11 +6,12 @@ from their fragments.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+
+from lancecy.records import dataclass
 
 __all__ = ["FileForm", "FragmentTable"]
 

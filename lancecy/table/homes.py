@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeVar
 
 from lancecy.errors import DatasetNotFoundError, LanceError, PathPolicyError, printable, warn
+from lancecy.records import dataclass
 from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.uri import scheme_of

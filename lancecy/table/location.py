@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
 from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.records import dataclass
 from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.credentials import freeze, redact

@@ -9,13 +9,14 @@ from __future__ import annotations
 import enum
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from lancecy.records import dataclass
 from lancecy.schema import Schema
 from lancecy.table.fragment_table import FileForm, FragmentTable
 from lancecy.table.replicas import configured_replicas

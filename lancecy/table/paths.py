@@ -19,10 +19,10 @@ from __future__ import annotations
 import enum
 import re
 import uuid
-from dataclasses import dataclass
 from urllib.parse import unquote
 
 from lancecy.errors import PathPolicyError
+from lancecy.records import dataclass
 from lancecy.table.manifest import DeletionFile, DeletionFileType
 
 __all__ = [

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
 from lancecy.errors import LanceError, StoreError
+from lancecy.records import dataclass
 from lancecy.store.base import ObjectMeta
 from lancecy.table.manifest import BasePaths, DataFile, DeletionFile
 

@@ -10,10 +10,10 @@ Source: table sheet, section 3.2.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from lancecy.errors import FormatError, LimitError
 from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.records import dataclass
 from lancecy.table.manifest import Manifest
 from lancecy.table.wire.row_ids import largest_row_id
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from functools import cached_property
 
@@ -23,6 +23,7 @@ from lancecy.errors import (
     TruncatedError,
 )
 from lancecy.limits import Limits
+from lancecy.records import dataclass
 from lancecy.schema import Schema
 from lancecy.session import Session, default
 from lancecy.store.base import Memory, Store

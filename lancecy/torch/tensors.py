@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.types as kinds
 
 from lancecy.errors import SchemaError, UnsupportedError, printable
+from lancecy.records import dataclass
 from lancecy.torch.needed import torch
 
 __all__ = ["Tensors", "to_tensor"]

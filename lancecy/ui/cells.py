@@ -7,7 +7,6 @@ short one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 from lancecy.api.datasets import Dataset
 from lancecy.blobs.files import BlobFile
 from lancecy.errors import LanceError
+from lancecy.records import dataclass
 from lancecy.schema import Field
 from lancecy.ui.charts import line_points
 from lancecy.ui.found_rows import RowPage, quoted

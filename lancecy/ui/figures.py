@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from lancecy.api.datasets import Dataset
 from lancecy.inspection.bases import BaseStatus
 from lancecy.inspection.indices import described_indices
 from lancecy.inspection.sizes import layout
+from lancecy.records import dataclass
 from lancecy.schema import Field
 from lancecy.table.answers import run_on
 from lancecy.table.manifest import Fragment

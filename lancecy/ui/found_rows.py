@@ -7,12 +7,13 @@ groups. Their values are read after that, a few rows at a time, so that large va
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from lancecy.api.datasets import Dataset
+from lancecy.records import dataclass
 from lancecy.scanning.explain import Explanation, FragmentLine
 from lancecy.schema import Field
 from lancecy.ui.deadline import Deadline

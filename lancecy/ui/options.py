@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.records import dataclass
 
 __all__ = ["LONGEST_FILTER", "LONGEST_QUERY", "MOST_NAMES", "Bounds", "UiOptions"]
 

@@ -10,7 +10,6 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import flask
@@ -20,6 +19,7 @@ from werkzeug.exceptions import BadRequest, HTTPException, NotFound
 
 from lancecy.api.datasets import Dataset
 from lancecy.errors import ColumnNotFoundError, ExpressionError, LanceError, NotFoundError, UnsupportedError
+from lancecy.records import dataclass
 from lancecy.table.answers import run_on
 from lancecy.table.refs import MAIN
 from lancecy.table.refs.places import main_location

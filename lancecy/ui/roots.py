@@ -6,7 +6,6 @@ import threading
 import time
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from lancecy.api.datasets import Dataset, dataset
 from lancecy.errors import DatasetNotFoundError, NotFoundError
 from lancecy.namespace import DirectoryNamespace
 from lancecy.namespace.names import DELIMITER
+from lancecy.records import dataclass
 from lancecy.table.refs.reference import Reference
 from lancecy.ui.options import UiOptions
 from lancecy.ui.texts import escaped, joined

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -25,6 +25,7 @@ from lancecy.file.v0.stored_pages import CopiedBatches
 from lancecy.file.v0.writer import V0Writer
 from lancecy.file.v2.stored_pages import CopiedRows
 from lancecy.file.v2.writer import V2Writer
+from lancecy.records import dataclass
 from lancecy.schema import Schema
 from lancecy.store.base import Store
 from lancecy.store.local import LocalStore

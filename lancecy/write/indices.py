@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 import numpy as np
 
+from lancecy.records import dataclass
 from lancecy.table.manifest import IndexEntry
 from lancecy.table.rows import roaring
 from lancecy.table.wire.indices import IndexDescription, describe_index, encode_index

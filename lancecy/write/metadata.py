@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
+from lancecy.records import dataclass
 from lancecy.table.manifest import DataFile, DeletionFile, DeletionFileType, ExternalFile, Fragment
 
 __all__ = ["FragmentMetadata"]

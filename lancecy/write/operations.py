@@ -9,12 +9,13 @@ import uuid
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import pyarrow as pa
 
 from lancecy.errors import FormatError, UnsupportedError
+from lancecy.records import dataclass
 from lancecy.schema import Schema
 from lancecy.table import operations as made
 from lancecy.table.manifest import BasePath, DataFile, Fragment

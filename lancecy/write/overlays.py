@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from lancecy.records import dataclass
 from lancecy.table.manifest import DataFile
 from lancecy.table.operations import DataOverlay, OverlayFile
 from lancecy.table.rows import roaring

@@ -9,12 +9,13 @@ Facts: table sheet, section 8.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 
 import pyarrow as pa
 
 from lancecy.errors import ColumnNotFoundError, SchemaError, UnsupportedError, printable
+from lancecy.records import dataclass
 from lancecy.schema import Field, Schema, split_name
 from lancecy.write.schemas import check_name, schema_of
 

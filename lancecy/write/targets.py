@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from lancecy.errors import NotFoundError, PathPolicyError
+from lancecy.records import dataclass
 from lancecy.store.uri import canonical_uri
 from lancecy.table.bases import canonical_base, spelling
 from lancecy.table.homes import is_branch_folder

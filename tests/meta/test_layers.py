@@ -28,7 +28,7 @@ ROWS = [
     "session | schema_wire | schema_json",
     "store | kernels | schema | stats | rows | proto",
     "limits | progress | keyword_options | arrow",
-    "errors | lazy_attributes",
+    "errors | lazy_attributes | records",
 ]
 
 # Everything above data files and tables speaks Arrow.

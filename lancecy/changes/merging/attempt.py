@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -22,6 +22,7 @@ from lancecy.changes.options import WriteRequest
 from lancecy.changes.planning import Plan, planned
 from lancecy.errors import CommitUnknownError, LanceError
 from lancecy.progress import Progress, Step
+from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext
 from lancecy.schema import Schema
 from lancecy.table.manifest import DataFile

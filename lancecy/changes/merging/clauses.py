@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from lancecy.encodings.arrow.columns import bare_type
 from lancecy.errors import ColumnNotFoundError, ExpressionError, SchemaError
 from lancecy.expr import Bound, bind, fix_clock, parse
 from lancecy.expr.build import Filter
+from lancecy.records import dataclass
 from lancecy.schema import Schema
 from lancecy.write.schemas import check_known
 

@@ -14,7 +14,6 @@ import json
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -33,6 +32,7 @@ from lancecy.changes.options import CommitRequest, WriteRequest
 from lancecy.changes.row_texts import numbers_of, text_of
 from lancecy.changes.shared import SharedWrite, share
 from lancecy.encodings.arrow.columns import unsliced_rows
+from lancecy.records import dataclass
 from lancecy.scanning import run_task
 from lancecy.scanning.context import ScanContext, context_for
 from lancecy.scanning.plan import plan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lancecy.changes.dask_parts import frame_batches, is_dask, schema_of_collection
 from lancecy.changes.merging.distributed import Piece, SharedMerge
+from lancecy.records import dataclass
 from lancecy.scanning.task import ScanTask
 from lancecy.table.snapshot import Snapshot
 

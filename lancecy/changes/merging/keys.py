@@ -7,7 +7,6 @@ zeros differ, as in pylance.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,6 +18,7 @@ from lancecy import kernels
 from lancecy.encodings.arrow.columns import ArrowArray, as_array
 from lancecy.encodings.blocks.memory import uninitialized
 from lancecy.errors import UnsupportedError
+from lancecy.records import dataclass
 
 __all__ = ["Int64", "KeyIndex", "Keys", "UInt64", "check_key_type", "key_hashes", "keys_of", "same_keys"]
 

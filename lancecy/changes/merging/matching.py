@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeAlias
 
@@ -26,6 +25,7 @@ from lancecy.errors import ExistsError, SchemaError
 from lancecy.expr import Bound, mask
 from lancecy.expr.build import Filter, col
 from lancecy.index.catalog import catalog_of
+from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.engine import rows_of
 from lancecy.scanning.filtering import spread_candidates

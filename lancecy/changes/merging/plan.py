@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from lancecy.changes.merging.clauses import Rules
 from lancecy.changes.merging.matching import Matches
 from lancecy.changes.merging.source import Source
 from lancecy.expr import describe
+from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.explain import human_bytes
 

@@ -23,7 +23,6 @@ import json
 import math
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -34,6 +33,7 @@ from lancecy import kernels
 from lancecy.encodings.arrow.columns import validity_of
 from lancecy.errors import SchemaError
 from lancecy.limits import check_offsets
+from lancecy.records import dataclass
 
 __all__ = [
     "ALL_PARTS",

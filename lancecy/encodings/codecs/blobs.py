@@ -10,7 +10,6 @@ Source: file sheet 2.0, section 5.4; file sheet 2.1, section 3.11.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -24,6 +23,7 @@ from lancecy.encodings.blocks.memory import mask_of, memory_of
 from lancecy.encodings.blocks.select import offsets_of
 from lancecy.encodings.model.block import FixedWidth, Structured, VariableWidth
 from lancecy.errors import SchemaError, UnsupportedError, printable
+from lancecy.records import dataclass
 from lancecy.schema import Field
 from lancecy.store.base import Memory
 

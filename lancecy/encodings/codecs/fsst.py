@@ -13,7 +13,7 @@ Values are coded one by one, so any of them can be decoded alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -26,6 +26,7 @@ from lancecy.encodings.blocks.select import stored_offsets
 from lancecy.encodings.model.block import VariableWidth
 from lancecy.errors import FormatError
 from lancecy.limits import INT32_MAX, check_offsets
+from lancecy.records import dataclass
 from lancecy.store.base import Memory
 
 __all__ = ["TABLE_BYTES", "SymbolPart", "Symbols", "decode", "decode_parts", "decode_spans", "parse_symbols"]

@@ -11,7 +11,7 @@ Source: file sheet 2.1, sections 3.4 and 3.12.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -26,6 +26,7 @@ from lancecy.encodings.model.chunks import Buffers, starts_of
 from lancecy.encodings.model.spec import Compressed, Plain, Spec
 from lancecy.errors import FormatError, UnsupportedError
 from lancecy.limits import Limits
+from lancecy.records import dataclass
 from lancecy.rows import PageRuns
 from lancecy.store.base import Memory
 

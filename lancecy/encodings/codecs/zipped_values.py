@@ -9,7 +9,7 @@ Source: file sheet 2.1, sections 3.5 to 3.8.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from lancecy.encodings.model.spec import (
 )
 from lancecy.errors import UnsupportedError
 from lancecy.limits import Limits, check_offsets
+from lancecy.records import dataclass
 from lancecy.schema import Field
 from lancecy.store.base import Memory
 

@@ -7,11 +7,12 @@ Buffers are any objects with the buffer protocol (pyarrow buffers, memory maps, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from lancecy.records import dataclass
 
 __all__ = [
     "AllNull",

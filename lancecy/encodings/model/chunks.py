@@ -7,13 +7,12 @@ arrays, so a page of 2,000 chunks costs as many Python steps as one of two. ``ru
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.errors import FormatError, TruncatedError
+from lancecy.records import dataclass
 from lancecy.rows import PageRuns, RowSelection
 from lancecy.store.base import Memory
 

@@ -7,11 +7,11 @@ parts are ``spec`` nodes. Layers are ordered inner to outer, as in the file.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
 from lancecy.encodings.model.spec import Spec
+from lancecy.records import dataclass
 
 __all__ = [
     "ANY_LEVEL",

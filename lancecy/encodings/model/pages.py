@@ -7,13 +7,14 @@ share one ``PageSpec`` object, so that ``is`` tells groups of equal pages apart.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.encodings.model.layouts import PageSpec
+from lancecy.records import dataclass
 from lancecy.store.base import Memory
 from lancecy.store.cache import ByteCache
 

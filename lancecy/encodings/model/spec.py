@@ -9,8 +9,9 @@ of pages of 2.1 and later; the values in them are these nodes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from lancecy.records import dataclass
 
 __all__ = [
     "BitStream",

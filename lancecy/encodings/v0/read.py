@@ -15,7 +15,7 @@ decodes them. Source: file sheet 0.1, sections 3 and 4.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -39,6 +39,7 @@ from lancecy.encodings.model.spec import (
 )
 from lancecy.errors import FormatError
 from lancecy.limits import check_offsets
+from lancecy.records import dataclass
 from lancecy.rows import PageRuns
 from lancecy.store.base import Memory
 from lancecy.store.reads import Ranges, Read, SourceFile, Span, gather, value_read

@@ -20,7 +20,6 @@ Source: file sheet 0.1, sections 6.2, 6.5 and 6.7.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from lancecy.encodings.arrow.columns import byte_order
 from lancecy.encodings.blocks.memory import mask_of
 from lancecy.encodings.blocks.select import offsets_of
 from lancecy.encodings.model.block import Block, Coded, FixedWidth, Structured, VariableWidth
+from lancecy.records import dataclass
 from lancecy.schema import Field
 from lancecy.store.base import Memory
 

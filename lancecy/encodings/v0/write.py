@@ -10,7 +10,7 @@ Source: file sheet 0.1, sections 3 and 4.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from lancecy.encodings.model.block import (
     VariableWidth,
 )
 from lancecy.errors import SchemaError, UnsupportedError, printable
+from lancecy.records import dataclass
 from lancecy.schema import Field
 from lancecy.store.base import Memory
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -18,6 +17,7 @@ from lancecy.encodings.model.spec import DictionaryOf, Spec, VarBinary
 from lancecy.encodings.v20.pages import Decoder, Pages, bare, forms, joined
 from lancecy.errors import FormatError, printable
 from lancecy.limits import Limits
+from lancecy.records import dataclass
 from lancecy.rows import PageRuns
 from lancecy.schema import Field
 from lancecy.store.reads import Ranges, Read, SourceFile, gather, prefetched

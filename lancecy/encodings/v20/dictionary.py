@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from lancecy.encodings.v20.fixed import with_validity
 from lancecy.encodings.v20.pages import Pages, SeveralFiles, array_of, check_unbacked, joined, misfit
 from lancecy.errors import FormatError, UnsupportedError
 from lancecy.limits import check_offsets
+from lancecy.records import dataclass
 from lancecy.rows import PageRuns
 from lancecy.store.reads import Ranges, Read, gather, prefetched
 

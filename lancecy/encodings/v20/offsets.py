@@ -11,8 +11,6 @@ file sheet 2.0, sections 4.4 and 4.6.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,6 +23,7 @@ from lancecy.encodings.v20.fixed import require_capacity
 from lancecy.encodings.v20.pages import Pages, array_of, bare, misfit
 from lancecy.errors import FormatError
 from lancecy.limits import check_offsets
+from lancecy.records import dataclass
 from lancecy.rows import PageRuns
 from lancecy.store.base import Memory
 from lancecy.store.reads import Ranges, Read, Span

@@ -10,7 +10,7 @@ another shape.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
@@ -30,6 +30,7 @@ from lancecy.encodings.model.spec import (
 )
 from lancecy.errors import FormatError, LimitError
 from lancecy.limits import Limits
+from lancecy.records import dataclass
 from lancecy.rows import PageRuns
 from lancecy.store.base import Memory, StoreTraits
 from lancecy.store.reads import Read, SourceFile, Span, run

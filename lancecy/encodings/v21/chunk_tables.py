@@ -7,7 +7,7 @@ whether its last one continues. Source: file sheet 2.1, sections 3.1, 3.3 and 5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from lancecy.encodings.model.layouts import MiniBlock, max_repetition
 from lancecy.encodings.model.pages import Page
 from lancecy.encodings.v21.programs import Program, Wanted, find, program_of
 from lancecy.errors import FormatError
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.store.base import Memory
 

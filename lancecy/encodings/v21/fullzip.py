@@ -15,8 +15,6 @@ index. Source: file sheet 2.1, sections 3.8 and 5.3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,6 +38,7 @@ from lancecy.encodings.model.spec import FixedListOf, PackedFields, Plain, Spec
 from lancecy.encodings.v21.repdef import LeafPage
 from lancecy.errors import FormatError, TruncatedError
 from lancecy.limits import Limits
+from lancecy.records import dataclass
 from lancecy.rows import PageRuns, RowSelection
 from lancecy.schema import Field
 from lancecy.store.base import Memory

@@ -12,7 +12,7 @@ Source: file sheet 2.1, section 3.1.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 
@@ -39,6 +39,7 @@ from lancecy.encodings.v21.programs import PageSymbols, Wanted, program_of
 from lancecy.encodings.v21.repdef import LeafPage, rows_per_value
 from lancecy.errors import FormatError, UnsupportedError
 from lancecy.limits import Limits
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.store.base import Memory

@@ -8,7 +8,7 @@ layouts to modules. Source: file sheet 2.1, sections 1.5 and 5.3.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -40,6 +40,7 @@ from lancecy.encodings.v21.planar.sparse import SparsePage
 from lancecy.encodings.v21.repdef import LeafPage, build, rows_per_value
 from lancecy.errors import FormatError, LanceError, UnsupportedError, printable
 from lancecy.limits import Limits
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.store.reads import Read, SourceFile, gather

@@ -18,7 +18,6 @@ file sheet 2.1, sections 3.1 to 3.3, 3.7 and 5.3.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -52,6 +51,7 @@ from lancecy.encodings.v21.programs import (
 from lancecy.encodings.v21.repdef import LeafPage
 from lancecy.errors import FormatError
 from lancecy.limits import Limits
+from lancecy.records import dataclass
 from lancecy.rows import PageRuns, RowSelection
 from lancecy.schema import Field
 from lancecy.store.base import Memory

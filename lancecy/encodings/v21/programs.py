@@ -8,7 +8,7 @@ and is read codec by codec (``codecs.values``). Source: file sheet 2.1, sections
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -34,6 +34,7 @@ from lancecy.encodings.model.spec import (
 )
 from lancecy.errors import TruncatedError
 from lancecy.limits import Limits, check_offsets
+from lancecy.records import dataclass
 from lancecy.rows import PageRuns, RowSelection
 from lancecy.store.base import Memory
 

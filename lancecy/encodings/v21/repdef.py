@@ -14,7 +14,7 @@ one of them remains. Source: file sheet 2.1, sections 3.2 and 3.10.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from lancecy.encodings.model.block import (
 )
 from lancecy.encodings.model.layouts import ANY_LEVEL, Layer, max_definition
 from lancecy.errors import FormatError, printable
+from lancecy.records import dataclass
 from lancecy.schema import Field
 
 __all__ = ["LeafPage", "build", "rows_per_value"]

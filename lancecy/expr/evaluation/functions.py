@@ -11,7 +11,6 @@ number or a boolean, or null). A trailing ``?`` makes it optional and
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from lancecy.expr.evaluation.constants import contains, is_ascii
 from lancecy.expr.evaluation.instants import date_part, date_trunc
 from lancecy.expr.evaluation.patterns import regex_match
 from lancecy.expr.evaluation.values import LONG_PATTERN, by_chunk, by_text, rounded
+from lancecy.records import dataclass
 
 __all__ = [
     "ALIASES",

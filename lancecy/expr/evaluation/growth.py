@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ import pyarrow.compute as pc
 from lancecy.errors import ExpressionError
 from lancecy.expr.evaluation.values import LONG_PATTERN, Data, by_text
 from lancecy.limits import COMPUTED_BYTES, INT32_MAX
+from lancecy.records import dataclass
 
 __all__ = ["allowance", "charge", "count_matches", "join", "mixed", "repeat", "replace"]
 

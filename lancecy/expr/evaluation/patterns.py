@@ -7,7 +7,6 @@ wildcards an equality; only the rest becomes a regular expression (RE2, linear t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +15,7 @@ import pyarrow.compute as pc
 
 from lancecy.errors import ExpressionError
 from lancecy.expr.evaluation.constants import contains
+from lancecy.records import dataclass
 
 __all__ = ["LikePlan", "like_plan", "like_texts", "match_like"]
 

@@ -12,7 +12,6 @@ file sheet 0.1, section 3.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +30,7 @@ from lancecy.encodings.model.spec import (
 from lancecy.encodings.v0.read import ColumnPages
 from lancecy.errors import FormatError, LimitError
 from lancecy.limits import Limits
+from lancecy.records import dataclass
 from lancecy.schema import Field
 from lancecy.store.base import Memory
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -44,6 +44,7 @@ from lancecy.file.v0.stats import StoredStats, column_stats, open_stats, without
 from lancecy.file.v0.stored_pages import StoredBatches, StoredNode, check_nodes
 from lancecy.file.v0.wire import V0Metadata, decode_field_ids, decode_metadata
 from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.records import dataclass
 from lancecy.rows import PageRuns, RowSelection
 from lancecy.schema import DictionaryRef, Field
 from lancecy.stats import ColumnStats, StatsTable

@@ -23,7 +23,6 @@ Source: file sheet 0.1, section 6, in particular 6.7.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,6 +37,7 @@ from lancecy.errors import FormatError
 from lancecy.file.v0.meta import CELL_BYTES, PageTable, check_pages
 from lancecy.file.v0.wire import decode_statistics
 from lancecy.limits import Limits
+from lancecy.records import dataclass
 from lancecy.schema import Field
 from lancecy.stats import ByteBounds, ColumnStats, NumericBounds
 from lancecy.store.reads import Ranges, Read, SourceFile, gather

@@ -8,7 +8,7 @@ Source: file sheet 0.1, sections 3, 4 and 6.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate
 
 import numpy as np
@@ -23,6 +23,7 @@ from lancecy.encodings.v0.stats import BYTE_KINDS, PageBounds, bounds_kind, numb
 from lancecy.errors import FormatError, UnsupportedError, printable
 from lancecy.file.v0.meta import page_bits
 from lancecy.file.v0.stats import StoredStats
+from lancecy.records import dataclass
 from lancecy.schema import Field
 from lancecy.store.base import Memory
 from lancecy.store.reads import Fetch, Ranges, Read, SourceFile, named, run

@@ -9,7 +9,6 @@ Source: file sheet 0.1, sections 1.3, 1.4, 6.3 and 7.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from lancecy.errors import FormatError
 from lancecy.limits import Limits
 from lancecy.proto import file_pb2, table_pb2
+from lancecy.records import dataclass
 from lancecy.schema import Field
 from lancecy.schema_wire import decode_fields, encode_fields, parse_message
 from lancecy.store.base import Memory

@@ -11,12 +11,13 @@ Source: file sheet 2.0, section 3; file sheet 2.1, section 1.5; and what pylance
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from dataclasses import field as attribute
+from dataclasses import replace
 from functools import cached_property, lru_cache
 
 from lancecy.encodings.arrow.assemble import pruned
 from lancecy.errors import FormatError, printable
+from lancecy.records import dataclass
 from lancecy.schema import Field
 
 __all__ = ["FieldColumns", "Leaf", "Placed", "column_numbers", "field_columns", "fields_with_column"]

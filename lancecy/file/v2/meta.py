@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Hashable
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -29,6 +28,7 @@ from lancecy.errors import FormatError, LanceError, LimitError, TruncatedError
 from lancecy.file.tail import V2_FOOTER_BYTES, Tail, parse_footer, read_parts, read_tail
 from lancecy.file.v2.wire import ColumnMessage, decode_column, decode_num_rows, parse_spec
 from lancecy.limits import Limits
+from lancecy.records import dataclass
 from lancecy.store.base import Memory
 from lancecy.store.cache import ByteCache
 from lancecy.store.reads import Read, SourceFile

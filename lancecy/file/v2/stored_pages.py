@@ -11,7 +11,6 @@ Source: file sheet 2.0, sections 2 and 3; file sheet 2.1, section 1.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -22,6 +21,7 @@ from lancecy.encodings.model.spec import EndedList, StructHeader
 from lancecy.errors import FormatError, UnsupportedError, printable
 from lancecy.file.v2.fields import fields_with_column
 from lancecy.file.v2.wire import ColumnMessage
+from lancecy.records import dataclass
 from lancecy.schema import Field
 from lancecy.store.base import Memory
 from lancecy.store.reads import Fetch, Ranges, SourceFile

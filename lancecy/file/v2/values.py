@@ -8,8 +8,8 @@ several (``encodings.batch``). If that fails, each is read alone, so that the er
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from dataclasses import field as attribute
+from dataclasses import replace
 from functools import cached_property
 from weakref import ref
 
@@ -28,6 +28,7 @@ from lancecy.file.tail import TAIL_BYTES
 from lancecy.file.v2.fields import Leaf
 from lancecy.file.v2.meta import SpecCache
 from lancecy.limits import Limits
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.store.base import Memory

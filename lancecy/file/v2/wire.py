@@ -11,7 +11,6 @@ Source: file sheet 2.0, sections 2.1 and 3; file sheet 2.1, sections 1.3 to 1.5.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import numpy as np
@@ -27,6 +26,7 @@ from lancecy.encodings.v21.wire import encode as v21_encode_wire
 from lancecy.errors import FormatError, UnsupportedError
 from lancecy.limits import Limits
 from lancecy.proto import file2_pb2, file_pb2
+from lancecy.records import dataclass
 from lancecy.schema import Field, Schema
 from lancecy.schema_wire import decode_schema, encode_fields, parse_message
 from lancecy.store.base import Memory

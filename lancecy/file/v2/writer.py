@@ -10,7 +10,7 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -35,6 +35,7 @@ from lancecy.file.v2.output import V2Output
 from lancecy.file.v2.sidecars import Sidecars
 from lancecy.file.v2.stored_pages import CopiedRows
 from lancecy.file.writable import check_writable
+from lancecy.records import dataclass
 from lancecy.schema import Field, Schema
 from lancecy.store.base import Memory, Store
 

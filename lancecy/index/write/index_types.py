@@ -6,7 +6,6 @@ Source: sheet of indices, sections B1.1, B1.2 and B1.4.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from lancecy.index.write.btree import BTreeBuilder
 from lancecy.index.write.label_list import LabelListBuilder
 from lancecy.index.write.zonemap import ZoneMapBuilder
 from lancecy.index.write.zones import ZONE_ROWS
+from lancecy.records import dataclass
 
 __all__ = ["INDEX_TYPES", "IndexType", "title_of"]
 

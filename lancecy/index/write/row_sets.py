@@ -13,12 +13,13 @@ Source: sheet of indices, section B2.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import pyroaring
 from numpy.typing import NDArray
+
+from lancecy.records import dataclass
 
 __all__ = ["GrowingSet", "encoded_map", "encoded_sets"]
 

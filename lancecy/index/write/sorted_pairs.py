@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeAlias
 
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from lancecy.encodings.arrow.columns import as_array
 from lancecy.encodings.arrow.from_arrow import size_of
 from lancecy.index.write.order import ascending
+from lancecy.records import dataclass
 
 __all__ = ["Pairs", "SortedPairs"]
 

@@ -6,7 +6,6 @@ Source: sheet of indices, sections B6 and B7.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.arrow.columns import as_array
 from lancecy.index.write.row_sets import GrowingSet
+from lancecy.records import dataclass
 
 __all__ = ["ZONE_ROWS", "Zone", "ZoneCutter"]
 

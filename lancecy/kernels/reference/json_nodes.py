@@ -6,13 +6,13 @@ import json
 import math
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.kernels._codes import Fault, fail
+from lancecy.records import dataclass
 
 __all__ = [
     "KINDS",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from lancecy.errors import StoreError
+from lancecy.records import dataclass
 from lancecy.store.base import Store
 
 __all__ = ["KeyedTable", "LostKeyValue", "ManifestItem", "ManifestKeyValue", "commit_through", "keyed_table"]

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lancecy.errors import (
     CommitUnknownError,
@@ -34,6 +34,7 @@ from lancecy.errors import (
     printable,
 )
 from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.records import dataclass
 from lancecy.store.base import ObjectMeta
 from lancecy.table.branches.files import (
     create_branch_file,

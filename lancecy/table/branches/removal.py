@@ -17,7 +17,6 @@ Facts: table sheet, section 6.3.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from lancecy.errors import (
@@ -29,6 +28,7 @@ from lancecy.errors import (
     printable,
 )
 from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.records import dataclass
 from lancecy.store.base import ObjectMeta
 from lancecy.table.branches.files import (
     create_once,

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 
+from lancecy.records import dataclass
 from lancecy.table.cleanup.plan import CleanupOptions
 
 __all__ = ["INTERVAL", "OLDER_THAN", "AutoCleanup", "auto_cleanup", "parse_age"]

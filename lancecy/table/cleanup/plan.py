@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from uuid import UUID
 
+from lancecy.records import dataclass
 from lancecy.store.base import ObjectMeta
 from lancecy.table.paths import DATA, DELETIONS, INDICES, TEMPORARY, TRANSACTIONS, VERSIONS
 from lancecy.table.wire.references import References, nanoseconds

@@ -9,11 +9,11 @@ Facts: table sheet, sections 1.3, 4.1 and 6.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from lancecy.errors import DatasetNotFoundError, FormatError, LanceError, NotFoundError, UnsupportedError
 from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.records import dataclass
 from lancecy.store.base import Memory, ObjectMeta
 from lancecy.table.operations import decode_transaction
 from lancecy.table.paths import ManifestName

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lancecy.errors import (
     ConflictError,
@@ -33,6 +33,7 @@ from lancecy.errors import (
     StoreError,
 )
 from lancecy.progress import Progress, Step, silent
+from lancecy.records import dataclass
 from lancecy.store.base import ObjectMeta
 from lancecy.table.cleanup.plan import (
     FOLDERS,

@@ -9,10 +9,10 @@ Facts: table sheet, sections 1.3 and 4.1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lancecy.errors import DatasetNotFoundError, LanceError, RetryableConflictError, StoreError
 from lancecy.limits import Limits
+from lancecy.records import dataclass
 from lancecy.store.base import Memory, ObjectMeta
 from lancecy.table.operations import Operation, Transaction, decode_transaction
 from lancecy.table.paths import TRANSACTIONS, Naming

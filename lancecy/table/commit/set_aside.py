@@ -17,12 +17,13 @@ what a dying one leaves undone the next one does in the same way.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from lancecy.errors import ConflictError, DatasetNotFoundError, FormatError, LanceError
 from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.records import dataclass
 from lancecy.store.base import Memory
 from lancecy.table.commit.foreign_manifest import foreign_manifest
 from lancecy.table.operations import Restore, encode_transaction, new_transaction

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.records import dataclass
 from lancecy.table.manifest import Fragment
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, References, VersionStamp
 from lancecy.table.operations.new_fragments import add_fragments, decode_fragments, encode_fragments

@@ -17,11 +17,11 @@ Source: table sheet, sections 4.2 and 4.3.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import ClassVar, Protocol, Self
 
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.records import dataclass
 from lancecy.table import flags
 from lancecy.table.manifest import BasePath, BasePaths, Fragment
 from lancecy.table.operations.key_filter import KeyFilter

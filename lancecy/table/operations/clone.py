@@ -8,11 +8,12 @@ Source: table sheet, sections 4.2 and 6.4.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lancecy.errors import UnsupportedError
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.records import dataclass
 from lancecy.table import flags
 from lancecy.table.manifest import BasePath
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, VersionStamp

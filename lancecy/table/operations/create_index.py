@@ -9,12 +9,13 @@ Source: table sheet, sections 4.3, 4.4 and 10.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 from lancecy.errors import SchemaError, UnsupportedError
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.records import dataclass
 from lancecy.table.manifest import IndexEntry
 from lancecy.table.operations.base import Footprint, Newest, NewManifest, Operation, VersionStamp
 from lancecy.table.operations.base_paths import check_bases_known

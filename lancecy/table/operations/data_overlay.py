@@ -5,10 +5,9 @@ Source: table sheet, section 4.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.records import dataclass
 from lancecy.table.manifest import DataFile
 from lancecy.table.operations.foreign import Foreign
 from lancecy.table.wire.fragment import decode_fragment, encode_data_file

@@ -5,11 +5,12 @@ Source: table sheet, sections 3.2, 4.2 and 4.3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lancecy.errors import SchemaError
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.records import dataclass
 from lancecy.table import flags
 from lancecy.table.manifest import DataFile, Fragment
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, References, VersionStamp

@@ -6,7 +6,7 @@ Source: table sheet, sections 2.3 and 4.4.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Self, TypeAlias
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.records import dataclass
 from lancecy.table.manifest import DeletionFile
 from lancecy.table.operations.base import Footprint, Newest, NewManifest, Operation, VersionStamp
 from lancecy.table.operations.deletions import Deletions, delete_in, resolve_rows

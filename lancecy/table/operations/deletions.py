@@ -11,7 +11,7 @@ Source: table sheet, sections 2.3 and 4.4.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from lancecy.errors import RetryableConflictError, SchemaError
 from lancecy.limits import Limits
+from lancecy.records import dataclass
 from lancecy.table.manifest import DeletionFile, Fragment
 from lancecy.table.operations.base import Newest, NewManifest
 from lancecy.table.operations.base_paths import check_bases_known

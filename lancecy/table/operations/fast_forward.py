@@ -13,12 +13,13 @@ Source: table sheet, sections 3.2, 4.4, 6.4 and 10.4.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from lancecy.errors import ConflictError, UnsupportedError
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.records import dataclass
 from lancecy.table import flags
 from lancecy.table.manifest import BasePath, Fragment, IndexEntry
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, References, VersionStamp

@@ -5,12 +5,12 @@ An operation that lancecy makes has a module of its own, and so have data overla
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NoReturn
 
 from lancecy.errors import UnsupportedError
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.records import dataclass
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, VersionStamp
 from lancecy.table.wire.indices import decode_index_section
 from lancecy.table.wire.manifest_file import ManifestFile

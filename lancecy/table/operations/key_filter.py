@@ -12,7 +12,6 @@ Source: table sheet, section 4.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.proto import transaction_pb2
+from lancecy.records import dataclass
 from lancecy.rows import sorted_unique
 
 __all__ = ["KeyFilter"]

@@ -6,11 +6,12 @@ Source: table sheet, sections 1.2 and 4.2.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from lancecy.errors import SchemaError
 from lancecy.proto import file_pb2, transaction_pb2
+from lancecy.records import dataclass
 
 __all__ = [
     "CLUSTERING_KEY",

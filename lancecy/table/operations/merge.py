@@ -5,12 +5,13 @@ Source: table sheet, sections 3.2, 4.2, 4.3 and 10.4.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 from lancecy.errors import SchemaError
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.records import dataclass
 from lancecy.schema import Schema
 from lancecy.schema_wire import decode_schema, encode_fields
 from lancecy.table import flags

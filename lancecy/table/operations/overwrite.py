@@ -6,11 +6,12 @@ Source: table sheet, sections 3.2, 4.3 and 10.4.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lancecy.errors import SchemaError, printable
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.records import dataclass
 from lancecy.schema import Schema
 from lancecy.schema_wire import decode_schema, encode_fields
 from lancecy.table import flags

@@ -5,11 +5,10 @@ Source: table sheet, sections 4.2, 4.3, 8 and 10.4.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lancecy.errors import SchemaError
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.records import dataclass
 from lancecy.schema import Schema
 from lancecy.schema_wire import decode_schema, encode_fields
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, VersionStamp

@@ -5,11 +5,12 @@ Source: table sheet, sections 3.2 and 10.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lancecy.errors import FormatError, LimitError
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.records import dataclass
 from lancecy.table.manifest import IndexEntry
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, VersionStamp
 from lancecy.table.operations.index_section import covered, filtered

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.records import dataclass
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, VersionStamp
 from lancecy.table.operations.new_fragments import fragment_id_of, max_fragment_id
 from lancecy.table.wire.manifest_file import ManifestFile

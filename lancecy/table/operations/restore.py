@@ -11,12 +11,13 @@ Source: table sheet, sections 4.3 and 7; storage layout specification, "Base Pat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Self
 
 from lancecy.errors import FormatError, NotFoundError, UnsupportedError
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.records import dataclass
 from lancecy.table import flags
 from lancecy.table.manifest import BasePath
 from lancecy.table.operations.base import (

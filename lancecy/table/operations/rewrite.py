@@ -9,7 +9,7 @@ Source: table sheet, sections 3.2, 4.3, 9.3 and 10.4.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import accumulate
 from typing import Self, TypeAlias
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from lancecy.errors import DatasetNotFoundError, RetryableConflictError
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.records import dataclass
 from lancecy.table import flags
 from lancecy.table.manifest import Fragment
 from lancecy.table.operations.base import (

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.records import dataclass
 from lancecy.schema_wire import parse_message
 from lancecy.table.operations.base import Operation
 from lancecy.table.operations.registry import REGISTRY

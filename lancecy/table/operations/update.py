@@ -9,7 +9,7 @@ Source: table sheet, sections 2.3, 3.2, 4.2 and 4.4.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Self, TypeAlias
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from lancecy.errors import FormatError, RetryableConflictError, SchemaError
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.records import dataclass
 from lancecy.table import flags
 from lancecy.table.manifest import DataFile, DeletionFile, Fragment
 from lancecy.table.operations.base import (

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.records import dataclass
 from lancecy.table.manifest import BasePath
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, References, VersionStamp
 from lancecy.table.operations.base_paths import add_bases, adopt_bases, decode_bases, encode_bases

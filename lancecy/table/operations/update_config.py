@@ -6,11 +6,12 @@ Source: table sheet, sections 1.2 and 4.2.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lancecy.errors import SchemaError
 from lancecy.limits import Limits
 from lancecy.proto import file_pb2, table_pb2, transaction_pb2
+from lancecy.records import dataclass
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, VersionStamp
 from lancecy.table.operations.foreign import UNKNOWN
 from lancecy.table.operations.maps import (

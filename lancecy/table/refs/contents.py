@@ -11,12 +11,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any
 
 from lancecy.errors import FormatError, printable
 from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.records import dataclass
 from lancecy.store.base import Memory
 from lancecy.table.refs.names import GUARDS, MAIN, TAGS, is_branch_name
 

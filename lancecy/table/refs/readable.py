@@ -6,10 +6,10 @@ A damaged file of one tag or branch does not hide the others, where people look 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from lancecy.errors import FormatError, printable
 from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.records import dataclass
 from lancecy.store.base import ObjectMeta
 from lancecy.table.refs.contents import Branch, Tag
 from lancecy.table.refs.files import read_branch, read_tag

@@ -10,7 +10,6 @@ Only this module of the table layer imports pyarrow.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +18,7 @@ from pyarrow import ipc
 
 from lancecy.errors import FormatError, LimitError
 from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.records import dataclass
 from lancecy.store.base import Memory
 from lancecy.table.manifest import DeletionFile, DeletionFileType
 from lancecy.table.rows import roaring

@@ -11,13 +11,13 @@ Facts: table sheet, section 3.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.kernels import rowindex_jit
+from lancecy.records import dataclass
 
 __all__ = ["NO_PLACE", "Directory", "Keys", "Places", "RowIndex", "Runs", "Slots"]
 

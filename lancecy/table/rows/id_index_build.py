@@ -10,7 +10,6 @@ Facts: table sheet, section 3.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from lancecy.errors import FormatError, LimitError
 from lancecy.kernels import rowindex_jit
+from lancecy.records import dataclass
 from lancecy.table.manifest import Fragment
 from lancecy.table.rows.deletion import DeletionVector
 from lancecy.table.rows.id_index import NO_PLACE, Directory, Keys, Places, RowIndex, Runs, Slots

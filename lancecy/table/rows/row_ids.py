@@ -10,7 +10,6 @@ Facts: table sheet, section 3.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Protocol, TypeAlias
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.errors import FormatError
+from lancecy.records import dataclass
 from lancecy.table.manifest import Fragment, Manifest
 
 __all__ = [

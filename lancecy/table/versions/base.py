@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
+from lancecy.records import dataclass
 from lancecy.store.base import ObjectMeta
 from lancecy.table.paths import VERSIONS, ManifestName, Naming, manifest_name
 from lancecy.table.requests import Steps

@@ -20,7 +20,7 @@ import errno
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from lancecy.errors import (
@@ -30,6 +30,7 @@ from lancecy.errors import (
     FormatError,
     StoreError,
 )
+from lancecy.records import dataclass
 from lancecy.store.base import ObjectMeta
 from lancecy.store.key_values import KeyedTable, ManifestItem
 from lancecy.table.paths import DETACHED, VERSIONS, ManifestName, Naming, parse_manifest_name

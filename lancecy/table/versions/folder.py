@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 from lancecy.errors import (
@@ -26,6 +26,7 @@ from lancecy.errors import (
     FormatError,
     StoreError,
 )
+from lancecy.records import dataclass
 from lancecy.store.base import Memory, ObjectMeta
 from lancecy.table.paths import VERSIONS, Naming, parse_manifest_name
 from lancecy.table.refs import TREE

@@ -7,13 +7,13 @@ Facts: table sheet, section 1.3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import TypeVar
 
 from lancecy.errors import DatasetNotFoundError, FormatError, LimitError, NotFoundError
 from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.records import dataclass
 from lancecy.session import Session
 from lancecy.store.base import Memory, Store
 from lancecy.table.answers import run_on

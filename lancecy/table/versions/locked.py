@@ -7,7 +7,6 @@ version looks whether its manifest exists, and writes it. Readers need no lock.
 from __future__ import annotations
 
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from typing import ClassVar
 
 from lancecy.errors import (
@@ -19,6 +18,7 @@ from lancecy.errors import (
     RetryableConflictError,
     StoreError,
 )
+from lancecy.records import dataclass
 from lancecy.store.committing import CommitLock
 from lancecy.table.paths import Naming
 from lancecy.table.requests import Call, Head, Pause, Put, Read, Steps, again

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.proto import transaction_pb2
+from lancecy.records import dataclass
 from lancecy.schema_wire import parse_message
 
 __all__ = ["CloneSource", "decode_clone_source"]

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from lancecy.errors import FormatError, LanceError
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.proto import table_pb2
+from lancecy.records import dataclass
 from lancecy.schema_wire import parse_message, records
 from lancecy.table.manifest import IndexEntry
 

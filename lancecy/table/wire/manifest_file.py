@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import cached_property
 
 from lancecy.errors import FormatError
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.proto import table_pb2
+from lancecy.records import dataclass
 from lancecy.store.base import Memory
 from lancecy.table.manifest import Fragment, Manifest, without_row_counts
 from lancecy.table.wire import manifest as manifest_wire

@@ -9,10 +9,10 @@ Facts: table sheet, sections 1.2, 2, 6.4 and 10.1.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.records import dataclass
 from lancecy.store.base import Memory
 from lancecy.table import flags
 from lancecy.table.manifest import BasePath, ExternalFile, Fragment

@@ -8,7 +8,6 @@ The decoders check whether it fits the type of its field. Source: file sheet 2.0
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from lancecy.encodings.model.spec import (
@@ -31,6 +30,7 @@ from lancecy.encodings.model.spec import (
 from lancecy.errors import FormatError, UnsupportedError, printable
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.proto import encodings_pb2
+from lancecy.records import dataclass
 from lancecy.schema_wire import parse_message
 
 __all__ = ["parse_column_encoding", "parse_page"]

@@ -15,7 +15,7 @@ nulls, which were found in the bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -55,6 +55,7 @@ from lancecy.encodings.v21.planar.sparse import (
 from lancecy.encodings.v21.repdef import LeafPage, rows_per_value
 from lancecy.errors import FormatError, UnsupportedError, printable
 from lancecy.limits import Limits
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.store.base import Memory

@@ -15,7 +15,6 @@ are stored as ranges and positions, so that only the mask of selected slots take
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +32,7 @@ from lancecy.encodings.v21 import repdef
 from lancecy.encodings.v21.repdef import LeafPage
 from lancecy.errors import FormatError, printable
 from lancecy.limits import Limits
+from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.store.base import Memory

@@ -9,8 +9,6 @@ Source: file sheet 2.1, sections 3.1 to 3.7 and 5.1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,6 +19,7 @@ from lancecy.encodings.codecs.flat import flattened
 from lancecy.encodings.model.block import Block, FixedWidth, VariableWidth
 from lancecy.encodings.model.chunks import chunk_bounds
 from lancecy.encodings.model.spec import InlinePacked, PackedBlocks, Plain, RunLengths, Spec, Variable
+from lancecy.records import dataclass
 from lancecy.store.base import Memory
 
 __all__ = [

@@ -15,7 +15,6 @@ Source: file sheet 2.1, sections 3.2 and 3.10.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +34,7 @@ from lancecy.encodings.model.block import (
 )
 from lancecy.encodings.model.layouts import Layer
 from lancecy.errors import SchemaError, UnsupportedError, printable
+from lancecy.records import dataclass
 from lancecy.schema import Field
 
 __all__ = ["ShreddedLeaf", "shred"]

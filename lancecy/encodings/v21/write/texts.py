@@ -8,7 +8,7 @@ Source: file sheet 2.1, sections 3.5, 3.6, 3.8 and 4.5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -28,6 +28,7 @@ from lancecy.encodings.v21.write.fullzip import write_zipped_rows
 from lancecy.encodings.v21.write.miniblock import write_mini_block
 from lancecy.encodings.v21.write.numbers import WIDE, write_codes
 from lancecy.encodings.v21.write.shred import ShreddedLeaf
+from lancecy.records import dataclass
 from lancecy.store.base import Memory
 
 __all__ = ["write_texts"]
