@@ -1,4 +1,4 @@
-"""Values of a fragment's live rows as values of all its rows: deleted rows get a zero, an empty text or an empty list.
+"""Values of a fragment's live rows as values of all its rows: deleted rows get a zero, an empty text, blob or list.
 
 A data file has a value for every row of its fragment, deleted rows included, which no scan returns. They are no nulls,
 because pylance (14.0.2) reads them too, and fails if the column may not be null.
@@ -95,6 +95,9 @@ def _filler(field: Field, kind: pa.DataType, version: str) -> pa.Array:
     """One value of the type."""
     if version == "0.1" and field.nullable and _is_text(kind):
         return null_array(kind, 1)
+    if field.is_blob and pa.types.is_struct(kind):
+        empty = {member.name: b"" if member.name == "data" else None for member in kind}
+        return pa.array([empty], kind)
     if pa.types.is_struct(kind):
         pairs = zip(field.children, kind, strict=True)
         members = [_filler(child, member.type, version) for child, member in pairs]
