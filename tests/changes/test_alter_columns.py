@@ -232,6 +232,17 @@ def test_a_retry_that_is_not_allowed(tmp_path: Path) -> None:
     refused(ds, RetryableConflictError, "version", lambda: old.alter_columns(cast, conflict_retries=0))
 
 
+@pytest.mark.parametrize("change", [{"name": "element"}, {"nullable": False}])
+def test_elements_of_lists_stay_as_files_of_0_1_have_them(tmp_path: Path, change: AlterColumn) -> None:
+    ds = made(tmp_path / "old", "0.1")
+    altered: AlterColumn = {"path": "list.item", **change}
+    refused(ds, UnsupportedError, "column 'list.item' has the elements", lambda: ds.alter_columns(altered))
+    ds.alter_columns({"path": "list.item", "name": "item"})
+    new = made(tmp_path / "new", "2.1")
+    new.alter_columns(altered)
+    assert [row["list"] for row in checked(new)] == [row["list"] for row in checked(ds)]
+
+
 CHANGES: dict[str, list[tuple[str, Any]]] = {
     "cast": [("alter_columns", {"path": "id", "data_type": pa.int32()})],
     "cast of a member": [("alter_columns", {"path": "point.x", "data_type": pa.int64()})],
