@@ -116,7 +116,7 @@ class AlterColumns(ColumnChange):
             A value does not fit the new type or is null where it may not be (the message names column and row), or two
             columns would have the same name.
         UnsupportedError
-            An index uses a column to be cast, or data files of the table's version cannot hold the type.
+            An index uses a column to be cast, or data files of the table's version cannot hold the column then.
         ValueError, TypeError
             An alteration is not valid.
         CommitError

@@ -246,6 +246,10 @@ def exact(array: pa.Array, kind: pa.DataType) -> pa.Array:
     made = _as(array, kind)
     if num_infinite(made) and num_infinite(made) > num_infinite(array):
         raise pa.ArrowInvalid(f"a value is too large for {kind}")
+    if _is_bounded(kind) and not _is_bounded(array.type):
+        # Arrow takes any integer as a time of day, and as the milliseconds of a date.
+        for _, values in _flat(array, made):
+            values.validate(full=True)
     if _may_lose(kind) and not all(starmap(_is_kept, _flat(array, made))):
         raise pa.ArrowInvalid(f"a part of a value would be lost in {kind}")
     return made
@@ -269,6 +273,13 @@ def num_infinite(array: pa.Array | pa.ChunkedArray) -> int:
     if _is_list(array.type) or types.is_fixed_size_list(array.type):
         return num_infinite(array.flatten())
     return 0
+
+
+def _is_bounded(kind: pa.DataType) -> bool:
+    """Whether a type is or has a time or a date of milliseconds, which not every integer of its width is."""
+    if kind.num_fields:
+        return any(_is_bounded(kind.field(i).type) for i in range(kind.num_fields))
+    return bool(pa.types.is_time(kind) or pa.types.is_date64(kind))
 
 
 def _may_lose(kind: pa.DataType) -> bool:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import uuid
 import warnings
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 import numpy as np
 import pyarrow as pa
 
-from lancecy.errors import FormatError, UnsupportedError
+from lancecy.errors import FormatError, SchemaError, UnsupportedError
 from lancecy.records import dataclass
 from lancecy.schema import Schema
 from lancecy.table import operations as made
@@ -35,6 +36,18 @@ class BaseOperation(ABC):
     @abstractmethod
     def to_operation(self, known: Mapping[int, BasePath] | None, stable_row_ids: bool) -> made.Operation:
         """The internal operation; parameters and errors as :func:`operation_of`."""
+
+
+def _of_one_form(fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
+    """The fragments; two forms of one are refused, as the changes of the first would be lost."""
+    found: dict[int, Fragment] = {}
+    for fragment in fragments:
+        if found.setdefault(fragment.id, fragment) != fragment:
+            raise SchemaError(
+                f"fragment {fragment.id} is given twice, with different changes, and those of one would be lost: make all "
+                "changes of a fragment in one call"
+            )
+    return tuple(found.values())
 
 
 @dataclass(frozen=True)
@@ -100,11 +113,9 @@ class _Delete(BaseOperation):
     predicate: str
 
     def to_operation(self, known: Mapping[int, BasePath] | None, stable_row_ids: bool) -> made.Operation:
-        files = {}
-        for fragment in self.updated_fragments:
-            # ``LanceFragment.delete`` returns a fragment unchanged if none of its rows match.
-            if fragment.deletion_file is not None:
-                files[fragment.id] = fragment.deletion_file
+        # ``LanceFragment.delete`` returns a fragment unchanged if none of its rows match.
+        changed = _of_one_form(each for each in self.updated_fragments if each.deletion_file is not None)
+        files = {each.id: each.deletion_file for each in changed if each.deletion_file is not None}
         removed = tuple(self.deleted_fragment_ids)
         return made.Delete(files=files, removed=removed, predicate=self.predicate)
 
@@ -251,7 +262,7 @@ class _Update(BaseOperation):
                 for number, bitmap in (self.updated_fragment_offsets or {}).items()
             },
             fields=modified if in_place else tuple(self.fields_for_preserving_frag_bitmap),
-            updated=tuple(self.updated_fragments),
+            updated=_of_one_form(self.updated_fragments),
             in_place=in_place,
         )
 
@@ -294,7 +305,7 @@ class _Merge(BaseOperation):
                 stacklevel=4,
             )
             schema = schema_of(schema)
-        return made.Merge(tuple(self.fragments), schema, self.preserves_nullability)
+        return made.Merge(_of_one_form(self.fragments), schema, self.preserves_nullability)
 
 
 @dataclass(frozen=True)
@@ -378,12 +389,14 @@ class _Rewrite(BaseOperation):
                 "they are optimized",
                 feature="rewritten indices",
             )
-        return made.Rewrite(
-            tuple(
-                made.RewriteGroup(tuple(group.old_fragments), tuple(group.new_fragments))
-                for group in self.groups
-            )
+        groups = tuple(
+            made.RewriteGroup(tuple(group.old_fragments), tuple(group.new_fragments)) for group in self.groups
         )
+        numbers = [fragment.id for group in groups for fragment in group.old]
+        for number, count in Counter(numbers).items():
+            if count > 1:
+                raise SchemaError(f"the rewrite replaces fragment {number} {count} times: give it once")
+        return made.Rewrite(groups)
 
 
 @dataclass(frozen=True)

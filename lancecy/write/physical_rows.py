@@ -1,4 +1,4 @@
-"""Values of a fragment's live rows as values of all its rows: deleted rows get a zero, an empty text or an empty list.
+"""Values of a fragment's live rows as values of all its rows: deleted rows get a zero, an empty text, blob or list.
 
 A data file has a value for every row of its fragment, deleted rows included, which no scan returns. They are no nulls,
 because pylance (14.0.2) reads them too, and fails if the column may not be null.
@@ -93,8 +93,13 @@ def _deleted_rows(schema: Schema, version: str, num_rows: int) -> Iterator[pa.Re
 
 def _filler(field: Field, kind: pa.DataType, version: str) -> pa.Array:
     """One value of the type."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, _filler(field, kind.storage_type, version))
     if version == "0.1" and field.nullable and _is_text(kind):
         return null_array(kind, 1)
+    if field.is_blob and pa.types.is_struct(kind):
+        empty = {member.name: b"" if member.name == "data" else None for member in kind}
+        return pa.array([empty], kind)
     if pa.types.is_struct(kind):
         pairs = zip(field.children, kind, strict=True)
         members = [_filler(child, member.type, version) for child, member in pairs]
@@ -118,7 +123,8 @@ def _zero(kind: pa.DataType) -> pa.Array:
         values = _zero(kind.value_type).take(pa.array(np.zeros(kind.list_size, np.int64)))
         return pa.FixedSizeListArray.from_arrays(values, type=kind)
     if pa.types.is_nested(kind):
-        return pa.array([[]], kind)
+        items = pa.nulls(0, kind.field(0).type)
+        return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(bytes(64))], children=[items])
     if pa.types.is_null(kind):
         return pa.nulls(1)
     width = kind.byte_width if pa.types.is_fixed_size_binary(kind) else 0

@@ -206,7 +206,7 @@ def altered(table: Schema, alterations: Sequence[Alteration], first_id: int, ver
     SchemaError
         Two fields would have the same name, or a name is not valid.
     UnsupportedError
-        The format does not have a type, or the values of a column cannot be cast.
+        The format does not have a type, the values of a column cannot be cast, or files of the version cannot hold it.
     ValueError
         A field is named twice.
     """
@@ -221,6 +221,8 @@ def altered(table: Schema, alterations: Sequence[Alteration], first_id: int, ver
             raise ValueError(
                 f"column {printable(item.path)!r} is altered twice: give one alteration for each"
             )
+        if version == _OLDEST:
+            _check_item(item, chain)
         changes[field.id] = _change(item, chain, ids)
         if item.data_type is not None:
             cast.setdefault(chain[0].id, []).append(item.path)
@@ -302,6 +304,17 @@ def _change(item: Alteration, chain: Sequence[Field], ids: Iterator[int]) -> _Ch
         return lambda found: replace(found, name=name, nullable=nullable)
     made = replace(_of_type(item, chain, ids), name=name, nullable=nullable)
     return lambda _: made
+
+
+def _check_item(item: Alteration, chain: Sequence[Field]) -> None:
+    """Refuse elements of lists that pylance (14.0.2) does not read from files of 0.1, and that are not written to them."""
+    is_item = len(chain) > 1 and chain[-2].is_list
+    if is_item and (item.name not in (None, "item") or item.nullable is False):
+        raise UnsupportedError(
+            f"column {printable(item.path)!r} has the elements of a list, which are called 'item' and may be null in "
+            "files of version 0.1: leave them, or write the table anew in a later version",
+            feature="elements of lists of 0.1",
+        )
 
 
 def _of_type(item: Alteration, chain: Sequence[Field], ids: Iterator[int]) -> Field:

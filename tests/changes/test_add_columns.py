@@ -159,6 +159,65 @@ def test_values_of_any_type_beside_deleted_rows(tmp_path: Path, version: str) ->
     checked(lancecy.dataset(ds.uri))
 
 
+EXTENSIONS: dict[str, tuple[Any, Any]] = {
+    "uuid": (pa.uuid(), b"u" * 16),
+    "tensor": (pa.fixed_shape_tensor(pa.float32(), [2, 50]), [1.5] * 100),
+    "json": (pa.json_(), "[1]"),
+    "bool8": (pa.bool8(), 1),
+}
+
+
+@pytest.mark.parametrize("name", EXTENSIONS)
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_extension_types_beside_deleted_rows(tmp_path: Path, version: str, name: str) -> None:
+    ds = made(tmp_path / "t", version, deleted=True)
+    kind, value = EXTENSIONS[name]
+    values = pa.ExtensionArray.from_storage(kind, pa.array([value] * ds.count_rows(), kind.storage_type))
+    offsets = pa.array(range(len(values) + 1), pa.int32())
+    table = pa.table(
+        {
+            "whole": values,
+            "structs": pa.StructArray.from_arrays([values], ["member"]),
+            "lists": pa.ListArray.from_arrays(offsets, values),
+        }
+    )
+    ds.add_columns(table)
+    assert lancecy.dataset(ds.uri).to_table(table.column_names).to_pylist() == table.to_pylist()
+    theirs = lance.dataset(ds.uri).to_table(columns=table.column_names)
+    assert theirs.to_pylist() == table.to_pylist()
+    assert ds.verify().is_ok
+
+
+@pytest.mark.parametrize("kind", ["1", "2"])
+def test_blobs_beside_deleted_rows(tmp_path: Path, kind: str) -> None:
+    ds = lancecy.write_dataset({"id": range(5)}, tmp_path / "t", data_storage_version="2.2")
+    ds.delete("id IN (0, 2)")
+    given = [b"one", None, b"four"]
+    field = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    blobs, field = (
+        (pa.array(given, field.type), field)
+        if kind == "1"
+        else (lance.blob_array(given), lance.blob_field("b"))
+    )
+    ds.add_columns(pa.table([blobs], pa.schema([field])))
+    inner = pa.field("s", pa.struct([field]))
+    ds.merge(
+        pa.table(
+            [[1], pa.StructArray.from_arrays([blobs[:1]], fields=[field])],
+            pa.schema([("id", pa.int64()), inner]),
+        ),
+        "id",
+    )
+    for library in (lancecy, lance):
+        found = library.dataset(ds.uri)
+        assert [blob and blob.read() for blob in found.take_blobs("b", indices=range(3))] == given
+        assert [blob and blob.read() for blob in found.take_blobs("s.b", indices=range(3))] == [
+            b"one",
+            None,
+            None,
+        ]
+
+
 def test_batches_of_a_0_1_fragment_stay_aligned(tmp_path: Path) -> None:
     table = pa.table({"id": range(1000)})
     lance.write_dataset(table, tmp_path / "t", data_storage_version="legacy", max_rows_per_group=70)

@@ -230,3 +230,68 @@ def test_a_retry_that_is_not_allowed(tmp_path: Path) -> None:
     ds.append(ds.to_table().slice(0, 1))
     cast: AlterColumn = {"path": "id", "data_type": pa.int32()}
     refused(ds, RetryableConflictError, "version", lambda: old.alter_columns(cast, conflict_retries=0))
+
+
+@pytest.mark.parametrize("change", [{"name": "element"}, {"nullable": False}])
+def test_elements_of_lists_stay_as_files_of_0_1_have_them(tmp_path: Path, change: AlterColumn) -> None:
+    ds = made(tmp_path / "old", "0.1")
+    altered: AlterColumn = {"path": "list.item", **change}
+    refused(ds, UnsupportedError, "column 'list.item' has the elements", lambda: ds.alter_columns(altered))
+    ds.alter_columns({"path": "list.item", "name": "item"})
+    new = made(tmp_path / "new", "2.1")
+    new.alter_columns(altered)
+    assert [row["list"] for row in checked(new)] == [row["list"] for row in checked(ds)]
+
+
+CHANGES: dict[str, list[tuple[str, Any]]] = {
+    "cast": [("alter_columns", {"path": "id", "data_type": pa.int32()})],
+    "cast of a member": [("alter_columns", {"path": "point.x", "data_type": pa.int64()})],
+    "dropped and added": [("drop_columns", ["id"]), ("add_columns", {"id": "word"})],
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", [*CHANGES, "cast and renamed"])
+def test_rows_written_before_a_column_was_replaced_are_not_added_without_its_values(
+    tmp_path: Path, name: str, version: str
+) -> None:
+    ds = made(tmp_path / "t", version)
+    rows, files = ds.to_table(), lancecy.write_fragments(ds.to_table(), ds)
+    other = lancecy.dataset(ds.uri)
+    if name in CHANGES:
+        other = lance.dataset(ds.uri) if "member" not in name or version != "2.0" else other
+        for method, argument in CHANGES[name]:
+            getattr(other, method)(argument)
+    else:
+        other.alter_columns({"path": "id", "name": "number", "data_type": pa.int32()})
+    append = lancecy.LanceOperation.Append(files)
+    for _ in range(2):
+        with pytest.raises(RetryableConflictError, match="repeat it from the newest version"):
+            lancecy.commit(ds.uri, append, read_version=1)
+        lancecy.dataset(ds.uri).update_config({"other": "change"})
+    assert lancecy.dataset(ds.uri).count_rows() == rows.num_rows
+
+
+def test_a_cast_during_a_long_append_is_a_conflict(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t")
+    rows = ds.to_table()
+
+    def batches() -> Any:
+        yield from rows.to_batches()
+        lancecy.dataset(ds.uri).alter_columns({"path": "id", "data_type": pa.int32()})
+        yield from rows.to_batches()
+
+    with pytest.raises(RetryableConflictError):
+        ds.append(batches(), schema=rows.schema)
+    assert len(checked(lancecy.dataset(ds.uri))) == 10
+
+
+def test_rows_written_before_a_column_was_dropped_or_renamed_are_added(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t")
+    files = lancecy.write_fragments(ds.to_table(), ds)
+    ds.drop_columns(["list", "point.y"])
+    ds.alter_columns({"path": "id", "name": "number"})
+    ds.add_columns({"id": "number + 1"})
+    added = lancecy.commit(ds.uri, lancecy.LanceOperation.Append(files), read_version=1)
+    assert [row["number"] for row in checked(added)] == [*range(10)] * 2
+    assert added.to_table()["id"].to_pylist() == [*range(1, 11), *[None] * 10]

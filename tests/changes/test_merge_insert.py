@@ -691,6 +691,9 @@ def test_columns_in_place_are_some_of_the_table(ds: lancecy.Dataset, tmp_path: P
         patch(ds).execute(TABLE)
     with pytest.raises(ValueError, match="no column beside the key"):
         patch(ds).execute({"id": [1]})
+    for rows in ({"id": [1], "z": [1]}, {"id": [1], "v": ["x"], "z": [1]}):
+        with pytest.raises(SchemaError, match="the table has no column 'z'"):
+            patch(ds).execute(rows)
     strict = pa.schema(
         [pa.field("id", pa.int64()), pa.field("v", pa.int64(), nullable=False), pa.field("w", pa.int64())]
     )

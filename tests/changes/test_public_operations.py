@@ -212,6 +212,27 @@ def test_a_rewrite_without_the_row_ids_of_the_table_is_refused(ds: lancecy.Datas
         lancecy.commit(ds, LanceOperation.Rewrite(made.groups, [index]))
 
 
+def test_two_changes_of_one_fragment_are_refused(ds: lancecy.Dataset) -> None:
+    """One would be lost: each states the whole fragment."""
+    first, *others = ds.get_fragments()
+    rest = [part.metadata for part in others]
+    deletes = [part for part in map(first.delete, ("n = 1", "n = 2", "n = 77")) if part is not None]
+    merges = [first.merge_columns({name: "n"}) for name in ("a", "b")]
+    group = LanceOperation.RewriteGroup([first.metadata], [])
+    operations: list[Any] = [
+        LanceOperation.Delete(deletes[:2], [], ""),
+        LanceOperation.Update(updated_fragments=deletes[:2]),
+        LanceOperation.Merge([*(part for part, _ in merges), *rest], merges[0][1]),
+        LanceOperation.Rewrite([group, group]),
+    ]
+    for operation in operations:
+        with pytest.raises(SchemaError, match=r"fragment 0 is given twice|fragment 0 2 times"):
+            lancecy.commit(ds, operation)
+    assert ds.latest_version == 2
+    again = LanceOperation.Delete([deletes[0], deletes[2], deletes[0]], [], "n = 1")
+    assert lancecy.commit(ds, again).count_rows() == 11
+
+
 def test_schemas_without_field_ids_are_refused_or_warned_of(ds: lancecy.Dataset) -> None:
     with pytest.raises(TypeError, match="lance_schema"):
         lancecy.commit(ds, LanceOperation.Project(ds.schema))

@@ -6,8 +6,10 @@ import subprocess
 import sys
 
 import pyarrow as pa
+import pytest
 
-from lancecy.interop.casts import cast_batch
+from lancecy.errors import SchemaError
+from lancecy.interop.casts import cast_array, cast_batch
 
 VECTOR = pa.list_(pa.float32(), 2)
 
@@ -45,3 +47,22 @@ def test_vectors_below_structs_and_lists_are_those_of_their_lists() -> None:
     found = cast_batch(pa.RecordBatch.from_pylist(rows, source), wanted)
     assert found.schema == wanted
     assert found.to_pylist() == rows
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "message"),
+    [
+        (pa.array([0, 86_399_999_999, -1]), pa.time64("us"), "-1 is not within"),
+        (pa.array([86_400], pa.int32()), pa.time32("s"), "86400 is not within"),
+        (pa.array([[5], [-7]]), pa.list_(pa.time64("ns")), "-7 is not within"),
+        (pa.array([0, 86_400_001]), pa.date64(), "86400001 does not represent a whole number of days"),
+    ],
+)
+def test_integers_that_are_no_time_and_no_date_are_refused(
+    values: pa.Array, kind: pa.DataType, message: str
+) -> None:
+    with pytest.raises(SchemaError, match=message):
+        cast_array(values, pa.field("c", kind))
+    first = values.slice(0, 1)
+    if len(values) > 1:
+        assert cast_array(first, pa.field("c", kind)).equals(first.cast(kind))

@@ -98,7 +98,7 @@ class Attempt:
                     "with write_mode='rewrite_columns' new files have the table's version and are in its own folder: "
                     "leave out data_storage_version, target_bases and target_all_bases"
                 )
-            check_columns(context, rules)
+            check_columns(context, source, rules)
             columns = columns_schema(context, source, rules, data_version(snapshot))
             keys = Schema(tuple(snapshot.schema.field(name) for name in on))
             fitted(keys, pa.schema([source.field(name) for name in on]))

@@ -25,27 +25,31 @@ from lancecy.scanning.context import ScanContext
 from lancecy.schema import Schema
 from lancecy.table.manifest import DataFile
 from lancecy.write.column_files import ColumnFiles
-from lancecy.write.schemas import fitted
+from lancecy.write.schemas import check_known, fitted
 
 __all__ = ["check_columns", "columns_schema", "written_columns"]
 
 _ROW_BITS, _ROW_MASK = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
-def check_columns(context: ScanContext, rules: Rules) -> None:
+def check_columns(context: ScanContext, source: pa.Schema, rules: Rules) -> None:
     """Refuse a merge that is more than new values of some columns, as pylance does.
 
     Parameters
     ----------
     context : ScanContext
+    source : pyarrow.Schema
     rules : Rules
 
     Raises
     ------
+    SchemaError
+        The rows have a column that the table lacks.
     ValueError
         It adds or removes rows, or the rows have all columns or only keys, or blobs.
     """
     schema, given = context.snapshot.schema, _given(rules)
+    check_known(source.names, schema.names)
     blobs = [name for name in given if any(node.is_blob for node in schema.field(name).walk())]
     reasons = {
         "it needs when_matched_update_all": rules.clauses.matched != "update",

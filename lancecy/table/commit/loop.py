@@ -113,6 +113,7 @@ class _Commit:
         self.outcome: Outcome | None = None  # of the last race
         self.config: Mapping[str, str] = {}  # of the last attempt
         self.made: NewManifest | None = None  # of the last attempt
+        self.columns: dict[int, tuple[str, ...]] = {}  # last paths of the fields in new files
 
     def run(self) -> Steps[Committed]:
         try:
@@ -411,11 +412,22 @@ class _Commit:
         return doubtful
 
     def _clashes(self, theirs: Operation, stored: ManifestFile) -> bool:
-        """Whether a field id of new files now means another column; ids of dropped columns are reused."""
+        """Whether a column of new files is another one now, so that its values would be lost or misread.
+
+        It is if its field id was given out again, if a cast gave its values another id, and if a column of its name was
+        added after it was dropped. Columns that were only dropped or renamed do not clash.
+        """
         written = self.transaction.operation.written_fields()
         if written is None or not theirs.changes_schema:
             return False
         if self.base is None:
             return True
         before, after = self.base.field_types, stored.field_types
-        return any(before.get(i) != after[i] for i in written if i in after)
+        if any(before.get(i) != after[i] for i in written if i in after):
+            return True
+        if written & (before.keys() - after.keys()) and after.keys() - before.keys():
+            return True
+        paths = self.base.field_paths
+        self.columns.update((i, paths[i]) for i in written if i in paths)
+        dropped = {path for i, path in self.columns.items() if i not in after}
+        return not dropped.isdisjoint(stored.field_paths.values())

@@ -129,6 +129,14 @@ class ManifestFile:
         """Parent and type of each field by id; a field id means the same column while both are equal."""
         return {field.id: (field.parent_id, field.logical_type) for field in self.message.fields}
 
+    @cached_property
+    def field_paths(self) -> dict[int, tuple[str, ...]]:
+        """Names from the top level down to each field, by id."""
+        found: dict[int, tuple[str, ...]] = {}
+        for field in self.message.fields:
+            found[field.id] = (*found.get(field.parent_id, ()), field.name)
+        return found
+
     def may_have(self, names: Collection[str]) -> bool:
         """Whether a data file of one of these names may be part of the table; False is certain."""
         if len(names) > _FEW:
