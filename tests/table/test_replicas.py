@@ -109,7 +109,8 @@ class TestOrder:
 
         opened(tmp_path, replicas={None: [tmp_path / "copy"]}).deep_clone(tmp_path / "clone")
 
-        assert lancecy.dataset(tmp_path / "clone").take_blobs("b", indices=[0])[0].read() == big
+        (blob,) = lancecy.dataset(tmp_path / "clone").take_blobs("b", indices=[0])
+        assert blob is not None and blob.read() == big
 
     def test_files_of_the_own_folder(self, tmp_path: Path) -> None:
         ds = lancecy.write_dataset(ROWS, tmp_path / "t", max_rows_per_file=10)
