@@ -132,6 +132,10 @@ def _opened(protocol: str, url: str, options: Mapping[str, Any], policy: RetryPo
         if _is_azure(fs) and hasattr(fs, "service_client"):
             use_policy(fs, policy)
         return fs, str(root)
+    login = options.get("token")
+    if isinstance(login, str) and login.startswith(("/", "~", ".")) and not os.path.exists(login):
+        # gcsfs would send the path to Google as a token.
+        raise ValueError("there is no key file where service_account, application_credentials or token says")
     # gcsfs's own choice asks each bucket for its kind over gRPC, which no fork survives and only Google answers.
     fs = importlib.import_module("lancecy.store.google").RetryingGoogle(**options, policy=policy)
     return fs, str(fs._strip_protocol(url))
