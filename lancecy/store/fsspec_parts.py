@@ -131,6 +131,8 @@ def _opened(protocol: str, url: str, options: Mapping[str, Any], policy: RetryPo
         fs, root = importlib.import_module("fsspec.core").url_to_fs(url, **options)
         if _is_azure(fs) and hasattr(fs, "service_client"):
             use_policy(fs, policy)
+            # adlfs takes these for the empty query and fragment of a URL.
+            root = f"{str(root).rstrip('?#')}{url[len(url.rstrip('?#')) :]}"
         return fs, str(root)
     login = options.get("token")
     if isinstance(login, str) and login.startswith(("/", "~", ".")) and not os.path.exists(login):

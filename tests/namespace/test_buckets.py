@@ -198,7 +198,7 @@ MOST_REQUESTS: dict[str, tuple[Callable[[Any], Any], int]] = {
 }
 
 
-@pytest.mark.parametrize("name", ["two words", "häuser", "50%", "what?!", "x%20y"])
+@pytest.mark.parametrize("name", ["two words", "häuser", "50%", "what?", "c#", "x%20y"])
 def test_table_of_any_name_is_written_and_read_through_the_namespace_of_pylance(
     bucket: Bucket, name: str
 ) -> None:
