@@ -8,14 +8,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from lancecy.errors import UnsupportedError
+from lancecy.store.key_values.ddb_uri import SCHEME
 from lancecy.store.key_values.opening import MANIFEST_STORE
 
 __all__ = ["NAMESPACE_ALIASES", "NamedPlace", "named_place", "with_place"]
 
 NAMESPACE_ALIASES = {"namespace_client": "namespace"}
 """The name that pylance has for the argument."""
+
+# Schemes whose URIs are decoded when they are opened, or by the server.
+_AS_WRITTEN = frozenset({"file", "http", "https", SCHEME})
 
 
 class NamedPlace(NamedTuple):
@@ -74,7 +79,7 @@ def named_place(
         from lancecy.api.named_versions import NamespaceVersions
 
         options[MANIFEST_STORE] = NamespaceVersions(namespace, names)
-    return NamedPlace(answer.location, options)
+    return NamedPlace(_decoded(namespace, answer.location), options)
 
 
 def with_place(
@@ -108,6 +113,16 @@ def with_place(
         raise TypeError("a table by name needs namespace and table_id, and no uri")
     place = named_place(namespace, table_id, options.get("storage_options"), mode=mode)
     return place.uri, {**options, "storage_options": place.storage_options or None}
+
+
+def _decoded(namespace: Any, location: str) -> str:
+    """The URI of a location: in a bucket, other namespaces give a URL, whose path is percent-encoded."""
+    scheme, mark, rest = location.partition("://")
+    is_ours = any(kind.__module__.startswith("lancecy.namespace") for kind in type(namespace).__mro__)
+    if is_ours or not mark or scheme.lower() in _AS_WRITTEN:
+        return location
+    bucket, slash, path = rest.partition("/")
+    return f"{scheme}://{bucket}{slash}{unquote(path)}"
 
 
 def _names(table_id: Sequence[str] | None) -> list[str]:

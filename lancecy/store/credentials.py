@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
+from urllib.parse import quote
 
 __all__ = [
     "CredentialMemory",
@@ -119,7 +120,9 @@ def without_login(options: Options) -> dict[str, Any]:
 
 def secret_texts(options: Options | None) -> frozenset[str]:
     """The secret strings in the options, to be masked in messages."""
-    return frozenset(text for text in _secrets(dict(options or {}), False) if len(text) >= 4)
+    found = [text for text in _secrets(dict(options or {}), False) if len(text) >= 4]
+    # Clients quote addresses, in which a token is encoded.
+    return frozenset([*found, *(quote(text, safe="", errors="replace") for text in found)])
 
 
 def freeze(value: object) -> object:
@@ -147,8 +150,8 @@ def in_query(text: str) -> bool:
 
 
 def _bare(name: str) -> str:
-    """A name in the form that is matched, without the prefix of a base ("base_1.pwd")."""
-    return re.sub(r"^base_\d+\.|[^a-z0-9]", "", name.lower())
+    """A name in the form that is matched, without the prefix of a base or replica ("base_1.replica_2.pwd")."""
+    return re.sub(r"^(?:base_\d+\.)?(?:replica_\d+\.)?|[^a-z0-9]", "", name.lower())
 
 
 def _is_headers(name: str) -> bool:

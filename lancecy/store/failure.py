@@ -7,7 +7,7 @@ masked, and an original error that quotes one is not chained.
 from __future__ import annotations
 
 import errno
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NoReturn
 
 from lancecy.errors import DatasetNotFoundError, ExistsError, LanceError, StoreError, TruncatedError
@@ -103,6 +103,7 @@ def raise_translated(
     failure = translated(error, doing, path, store, secrets, note)
     if failure is error:
         raise failure
+    _forget_requests(error)
     if _quotes(error, secrets):
         try:
             raise failure from None
@@ -111,6 +112,18 @@ def raise_translated(
             failure.__context__ = None
             raise
     raise failure from error
+
+
+def _forget_requests(error: BaseException | None) -> None:
+    """Drop requests and answers from the errors of Azure and of requests: a pickle would have the signature in the address."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        for name in ("request", "response"):
+            # That of botocore is a dictionary without the request.
+            if not isinstance(vars(error).get(name), Mapping | None):
+                setattr(error, name, None)
+        error = error.__cause__ or error.__context__
 
 
 def _quotes(error: BaseException | None, secrets: Collection[str]) -> bool:

@@ -145,12 +145,7 @@ class FsspecStore:
 
     def head(self, path: str) -> ObjectMeta:
         check_path(path)
-
-        def look(fs: Any, full: str) -> Any:
-            fs.invalidate_cache(full)
-            return fs.info(full)
-
-        info = self._call("stat", path, look)
+        info = self._call("stat", path, parts.stat)
         if info.get("type") == "directory":
             raise missing(path, self.uri)
         return parts.metadata(path, info, self.uri, self._place)

@@ -18,7 +18,7 @@ from lancecy.errors import StoreError
 from lancecy.store.azure import for_adlfs, use_policy
 from lancecy.store.base import ObjectMeta, StoreTraits
 from lancecy.store.direct import Direct, direct_requests
-from lancecy.store.retries import RetryPolicy, error_code
+from lancecy.store.retries import RetryPolicy, error_code, is_transient
 from lancecy.store.upload import Upload
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "page",
     "protocol_of",
     "remove",
+    "stat",
     "storage_options_of",
     "usable_here",
 ]
@@ -130,7 +131,13 @@ def _opened(protocol: str, url: str, options: Mapping[str, Any], policy: RetryPo
         fs, root = importlib.import_module("fsspec.core").url_to_fs(url, **options)
         if _is_azure(fs) and hasattr(fs, "service_client"):
             use_policy(fs, policy)
+            # adlfs takes these for the empty query and fragment of a URL.
+            root = f"{str(root).rstrip('?#')}{url[len(url.rstrip('?#')) :]}"
         return fs, str(root)
+    login = options.get("token")
+    if isinstance(login, str) and login.startswith(("/", "~", ".")) and not os.path.exists(login):
+        # gcsfs would send the path to Google as a token.
+        raise ValueError("there is no key file where service_account, application_credentials or token says")
     # gcsfs's own choice asks each bucket for its kind over gRPC, which no fork survives and only Google answers.
     fs = importlib.import_module("lancecy.store.google").RetryingGoogle(**options, policy=policy)
     return fs, str(fs._strip_protocol(url))
@@ -198,8 +205,10 @@ def find(fs: Any, full: str) -> Mapping[str, Mapping[str, Any]]:
     fs.invalidate_cache(full)
     if "http" in protocol_of(fs):
         # Links of a page belong below its address with a slash; those with a query sort it.
-        pages = fs.find(f"{full}/", detail=True)
+        pages = _walked(fs, f"{full}/")
         return {name: info for name, info in pages.items() if not set(name) & set("?#")}
+    if _has_usual_find(fs):
+        return _walked(fs, full)
     found = fs.find(full, detail=True)
     if found:
         # adlfs lists an object that has the name of the folder, which no table has.
@@ -213,6 +222,53 @@ def find(fs: Any, full: str) -> Mapping[str, Mapping[str, Any]]:
         except Exception:  # noqa: BLE001, S110 - a login may be allowed to list and not to ask this
             pass
     return {}
+
+
+def _has_usual_find(fs: Any) -> bool:
+    """Whether a file system finds objects as fsspec does for all, which leaves out the folders that it fails to list."""
+    methods = [getattr(type(fs), name) for name in ("find", "_find") if hasattr(type(fs), name)]
+    return all(method.__module__ in ("fsspec.spec", "fsspec.asyn") for method in methods)
+
+
+def _walked(fs: Any, full: str) -> dict[str, Mapping[str, Any]]:
+    """Everything below a folder by its full name; folders that go meanwhile are left out, other failures are raised."""
+    found: dict[str, Mapping[str, Any]] = {}
+    waiting = [full]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            listed = fs.ls(folder, detail=True)
+        except FileNotFoundError:
+            if folder == full:
+                raise
+            continue
+        for info in listed:
+            name = info["name"].rstrip("/")
+            if info["type"] != "directory":
+                found[info["name"]] = info
+            elif name != folder.rstrip("/"):
+                waiting.append(name)
+    return found
+
+
+def stat(fs: Any, full: str) -> Mapping[str, Any]:
+    """What a file system knows of an object or a folder.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such object.
+    """
+    fs.invalidate_cache(full)
+    try:
+        found: Mapping[str, Any] = fs.info(full)
+    except FileNotFoundError as error:
+        # fsspec says so of each failing request to a web server.
+        cause = error.__cause__
+        if "http" in protocol_of(fs) and cause is not None and is_transient(cause):
+            raise cause from None
+        raise
+    return found
 
 
 def entries(fs: Any, full: str) -> Mapping[str, str]:

@@ -94,6 +94,9 @@ class ReplicatedStore:
     A place that lacks an object is passed over for this object alone: copies may lag behind. One that fails or does
     not answer in time is asked last for a while. The last place has all the time that its client takes.
 
+    The size of an object is the one that is expected (:meth:`expect`), or else that of the recorded place if it answers: a
+    copy may be only half there. Names are listed in the recorded place for the same reason.
+
     Examples
     --------
     >>> from lancecy.store.memory import MemoryStore
@@ -113,6 +116,7 @@ class ReplicatedStore:
     ) -> None:
         self._recorded = recorded
         self._places = tuple(places)
+        self._recorded_place = next(place for place in places if place.store is recorded)
         self._outages = outages
         self._patience_s = patience_s
         self._sizes: dict[str, int] = {}
@@ -143,6 +147,8 @@ class ReplicatedStore:
     # -- reading ------------------------------------------------------------------------------
 
     def head(self, path: str) -> ObjectMeta:
+        self._learn_size(path)
+
         def ask(store: Store) -> ObjectMeta:
             meta = store.head(path)
             self._check(store, path, meta.size)
@@ -151,6 +157,9 @@ class ReplicatedStore:
         return self._first(path, 0, ask)
 
     def get(self, path: str, start: int = 0, stop: int | None = None) -> Memory:
+        if not start and stop is None:
+            self._learn_size(path)
+
         def ask(store: Store) -> Memory:
             memory = store.get(path, start, stop)
             if not start and stop is None:
@@ -158,6 +167,19 @@ class ReplicatedStore:
             return memory
 
         return self._first(path, _nbytes(start, stop), ask)
+
+    def _learn_size(self, path: str) -> None:
+        """Expect the size that an object has in the recorded place, unless one is expected already."""
+        if path in self._sizes or self._outages.has(self._recorded_place.key):
+            return
+        try:
+            meta = self._asked(self._recorded_place, path, 0, lambda store: store.head(path))
+        except _LACKS:
+            return
+        except StoreError:
+            self._outages.note(self._recorded_place.key)
+            return
+        self._sizes[path] = meta.size
 
     def _check(self, store: Store, path: str, size: int) -> None:
         if store is not self._recorded and size != self._sizes.get(path, size):
@@ -171,19 +193,23 @@ class ReplicatedStore:
         return self._first(path, nbytes, lambda store: store.get_many(path, starts, stops))
 
     def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
-        """All names are read before the first is given, so that they come from one place."""
-        return iter(self._first(prefix, None, lambda store: [*store.list(prefix, start_after)]))
+        """All names are read before the first is given, so that they come from one place: the recorded one if it answers."""
+        order = sorted(self._places, key=lambda place: place is not self._recorded_place)
+        return iter(self._first(prefix, None, lambda store: [*store.list(prefix, start_after)], order))
 
-    def _first(self, path: str, nbytes: int | None, ask: Callable[[Store], T]) -> T:
+    def _first(
+        self,
+        path: str,
+        nbytes: int | None,
+        ask: Callable[[Store], T],
+        places: Sequence[Place] | None = None,
+    ) -> T:
         """The answer of the first place that has one."""
         failures: list[tuple[Place, LanceError]] = []
-        order = sorted(self._places, key=lambda place: self._outages.has(place.key))
+        order = sorted(places or self._places, key=lambda place: self._outages.has(place.key))
         for number, place in enumerate(order, 1):
             try:
-                if number == len(order) or nbytes is None or place.store.traits.is_mapped:
-                    answer = ask(place.store)
-                else:
-                    answer = self._in_time(place.store, path, nbytes, ask)
+                answer = ask(place.store) if number == len(order) else self._asked(place, path, nbytes, ask)
             except _LACKS as error:
                 failures.append((place, error))
             except StoreError as error:
@@ -204,6 +230,12 @@ class ReplicatedStore:
         for place, other in ranked[1:]:
             error.add_note(f"{place.store.uri}, which holds copies, failed too: {other}")
         return error
+
+    def _asked(self, place: Place, path: str, nbytes: int | None, ask: Callable[[Store], T]) -> T:
+        """The answer of a place while others can be asked."""
+        if nbytes is None or place.store.traits.is_mapped:
+            return ask(place.store)
+        return self._in_time(place.store, path, nbytes, ask)
 
     def _in_time(self, store: Store, path: str, nbytes: int, ask: Callable[[Store], T]) -> T:
         """The answer of a place, which gets no more time than it should need."""

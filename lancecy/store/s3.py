@@ -19,10 +19,12 @@ from functools import partial
 from typing import Any
 
 from aiobotocore.credentials import AioCredentials
+from aiobotocore.session import AioSession
 from botocore.credentials import ReadOnlyCredentials
 from fsspec.asyn import sync_wrapper
 from s3fs import S3FileSystem
 
+from lancecy.errors import nearest
 from lancecy.store.aws import HANDLER_ID, Handlers, Renewal, ends_at, given_login
 from lancecy.store.credentials import Options
 from lancecy.store.direct import PUT_MARK
@@ -35,6 +37,14 @@ __all__ = ["RetryingS3"]
 _SLOWEST = 16 << 10
 _LOST_RACE = frozenset({"PreconditionFailed", "412"})
 _DEFAULT = RetryPolicy()
+_PYLANCE_NAMES = (
+    "access_key_id",
+    "secret_access_key",
+    "session_token",
+    "region",
+    "endpoint",
+    "skip_signature",
+)
 
 
 class RetryingS3(S3FileSystem):  # type: ignore[misc]
@@ -85,8 +95,7 @@ class RetryingS3(S3FileSystem):  # type: ignore[misc]
         return client
 
     def _new_session(self) -> Any:
-        from aiobotocore.session import AioSession
-
+        _check_known(self.kwargs)
         session = AioSession(**self.kwargs)
         has_keys = self.key or self.client_kwargs.get("aws_access_key_id")
         if self._provider is None and (self.anon or has_keys):
@@ -186,6 +195,16 @@ class RetryingS3(S3FileSystem):  # type: ignore[misc]
         except Exception:  # noqa: BLE001 - the error of the upload is raised instead
             return False
         return bool(found["ETag"].strip('"') == f"{joined}-{len(tags)}")
+
+
+def _check_known(left: Mapping[str, Any]) -> None:
+    """Refuse storage options that neither s3fs nor lancecy takes; botocore's session gets what is left of them."""
+    unknown = sorted(left.keys() - inspect.signature(AioSession.__init__).parameters.keys())
+    if unknown:
+        known = [*_PYLANCE_NAMES, *inspect.signature(S3FileSystem.__init__).parameters]
+        close = nearest(unknown[0], known)
+        hint = f"; did you mean {', '.join(map(repr, close))}?" if close else ""
+        raise ValueError(f"no storage option {unknown[0]!r} is known for s3://{hint}")
 
 
 def _socket(silence_s: float, address: tuple[Any, ...]) -> socket.socket:

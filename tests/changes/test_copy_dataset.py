@@ -80,6 +80,20 @@ class Interrupted(Exception):
     """Raised by a callback of these tests."""
 
 
+class StopsAtVersion(lancecy.SqlManifestStore):
+    """A manifest store whose process stops right after it has put the item of one version."""
+
+    def __init__(self, url: str, version: int) -> None:
+        super().__init__(url)
+        self.version = version
+
+    def put_if_absent(self, table: str, version: int, item: lancecy.ManifestItem) -> bool:
+        found = super().put_if_absent(table, version, item)
+        if version == self.version:
+            raise Interrupted
+        return found
+
+
 def stop_after(steps: int) -> Any:
     """A callback that ends the work at its nth call."""
     count = itertools.count(1)
@@ -277,6 +291,22 @@ class TestInterruptions:
         found = {version: numbers(lance.dataset(str(target), version)) for version in (1, 2, 3, 4)}
         assert found == {1: [1], 2: [2], 3: [3], 4: [3, 4]}
         assert numbers(lancecy.dataset(target, version="first")) == [1]
+
+    def test_it_continues_after_a_version_that_only_the_manifest_store_has(self, tmp_path: Path) -> None:
+        """An external manifest store has the version, and its manifest no final name yet."""
+        for number in (1, 2, 3):
+            lancecy.write_dataset(rows([number]), tmp_path / "t", mode="overwrite")
+        target, url = tmp_path / "copy", f"sqlite:///{tmp_path}/versions.db"
+        with pytest.raises(Interrupted):
+            lancecy.copy_dataset(
+                tmp_path / "t", target, target_options={"manifest_store": StopsAtVersion(url, 2)}
+            )
+        assert len(list(target.glob("_versions/*.manifest-*"))) == 1
+
+        copy = lancecy.copy_dataset(tmp_path / "t", target, target_options={"manifest_store": url})
+
+        assert copy.versions == {"main": [1, 2, 3]}
+        assert [numbers(lance.dataset(str(target), version)) for version in (1, 2, 3)] == [[1], [2], [3]]
 
     def test_between_branches_and_their_new_versions(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -10,6 +10,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+import lance
 import lance_namespace as ln
 import pytest
 
@@ -195,6 +196,21 @@ MOST_REQUESTS: dict[str, tuple[Callable[[Any], Any], int]] = {
     "drop a root table": (lambda ns: drop(ns, "top"), 13),
     "drop a namespace": (lambda ns: remove(ns, "m"), 6),
 }
+
+
+@pytest.mark.parametrize("name", ["two words", "häuser", "50%", "what?", "c#", "x%20y"])
+def test_table_of_any_name_is_written_and_read_through_the_namespace_of_pylance(
+    bucket: Bucket, name: str
+) -> None:
+    """It gives URLs, whose paths are percent-encoded; lancecy wrote to a folder of that name."""
+    login = {key.removeprefix("storage."): value for key, value in bucket.login.items()}
+    for ns in bucket.theirs("manifest only"):
+        lancecy.write_dataset({"a": [1]}, namespace=ns, table_id=[name], storage_options=login)
+        lancecy.write_dataset({"a": [2]}, mode="append", namespace=ns, table_id=[name], storage_options=login)
+        found = lance.dataset(namespace_client=ns, table_id=[name], storage_options=login)
+        assert found.to_table()["a"].to_pylist() == [1, 2]
+        assert lancecy.dataset(namespace=ns, table_id=[name], storage_options=login).count_rows() == 2
+        assert lancecy.dataset(namespace=bucket.ours(), table_id=[name]).count_rows() == 2
 
 
 def test_operations_make_no_more_requests_than_those_of_pylance(s3_server: S3Server) -> None:

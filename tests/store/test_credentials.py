@@ -14,13 +14,15 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from lancecy.errors import LanceError
+from lancecy.errors import LanceError, StoreError
 from lancecy.session import Session
 from lancecy.store.azure import for_adlfs
 from lancecy.store.credentials import CredentialMemory, freeze, has_secrets, redact, secret_texts
+from lancecy.store.failure import mask_secrets
 from lancecy.store.fsspec import FsspecStore
 from lancecy.store.services import for_fsspec
 from lancecy.store.uri import open_store
+from tests.helpers.object_stores import ACCOUNT, AzureServer
 
 SECRET = "sEcReT-VaLuE-123"
 KEPT: dict[str, Any] = {
@@ -51,7 +53,7 @@ SECRETS: list[dict[str, Any]] = [
         "Authorization", "google_service_account_key_json_credentials", "client_secret", "base_1.secret",
         "azure_storage_sas_key", "bearer_token", "pw", "session_cookie", "bearer", "pat", "jwt", "ssl_key",
         "SSECustomerKey", "aws_sse_customer_key_base64", "key_content", "http_auth", "header",
-        "base_1.pass", "base_12.pat", "base_1.pwd", "base_1.pw", "base_1.sas_url", "base_1.headers",
+        "replica_1.pat", "base_1.replica_2.pwd", "base_1.pass", "base_12.pat", "base_1.pwd", "base_1.pw", "base_1.sas_url", "base_1.headers",
     )
 ] + [
     {"client_kwargs": {"aws_session_token": SECRET}},
@@ -170,6 +172,33 @@ def test_secrets_do_not_show_in_errors(
     assert SECRET.encode() not in pickle.dumps(caught.value)
     # Dask pickles what an error was raised in the context of, too.
     assert SECRET not in f"{caught.value.__context__!r}"
+
+
+@pytest.mark.s3
+def test_addresses_with_a_signature_are_not_pickled_with_an_error(azure_server: AzureServer) -> None:
+    """Dask pickles what an error was raised from, too, and Azure's error has the request."""
+    options = {
+        "account_name": ACCOUNT,
+        "endpoint": f"{azure_server.endpoint}/{ACCOUNT}",
+        "sas_token": f"sv=2020-01-01&sig={SECRET}",
+    }
+    with pytest.raises(StoreError, match="authenticate") as caught:
+        list(open_store("az://container/t", options).list("a"))
+    cause: Any = caught.value.__cause__
+    cause.exc_traceback = None  # Dask's pickles hold tracebacks, without the values in their frames
+    assert SECRET.encode() not in pickle.dumps(cause)
+
+
+def test_a_token_is_masked_where_it_is_a_part_of_an_address() -> None:
+    assert (
+        mask_secrets("at /info?token=a%2Fb%2Bc%3D", secret_texts({"token": "a/b+c="})) == "at /info?token=***"
+    )
+
+
+def test_a_key_file_that_is_not_there_is_not_sent_as_a_token() -> None:
+    for name in ("google_service_account", "application_credentials", "token"):
+        with pytest.raises(StoreError, match="no key file where service_account"):
+            open_store("gs://bucket/t", {name: "/none/key.json"}).head("a")
 
 
 @pytest.mark.parametrize("index", range(4))

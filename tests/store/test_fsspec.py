@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import http.server
 import os
+import socket
 import threading
 import time
 import zipfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,9 +19,11 @@ import numpy as np
 import pytest
 from aiohttp import ClientPayloadError
 from aiohttp.http_exceptions import ContentLengthError
+from fsspec import AbstractFileSystem
 from fsspec.asyn import AsyncFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
+import lancecy
 from lancecy.errors import (
     DatasetNotFoundError,
     ExistsError,
@@ -460,6 +463,39 @@ def test_login_in_a_web_address_is_basic_authentication(web: str) -> None:
         with pytest.raises(StoreError, match="401") as caught:
             open_store(stranger).get("data/a")
         assert not isinstance(caught.value, NotFoundError)
+
+
+def test_web_server_that_cannot_be_reached_is_no_empty_one() -> None:
+    """fsspec says that a folder is empty, and that there is no object, when a connection fails."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        store = open_store(f"http://127.0.0.1:{taken.getsockname()[1]}/t", {"client_max_retries": 1})
+        asks: list[Callable[[], object]] = [
+            lambda: list(store.list("_versions")),
+            lambda: store.head("data/a"),
+            lambda: lancecy.dataset(store.uri, storage_options={"client_max_retries": 0}),
+        ]
+        for ask in asks:
+            with pytest.raises(StoreError, match="Connect call failed") as caught:
+                ask()
+            assert not isinstance(caught.value, NotFoundError)
+
+
+def test_folders_that_cannot_be_listed_are_not_left_out() -> None:
+    def ls(fs: MemoryFileSystem, path: str, detail: bool = True, **options: Any) -> Any:
+        if path.endswith("/deep"):
+            raise ConnectionResetError(104, "reset by peer")
+        return MemoryFileSystem.ls(fs, path, detail, **options)
+
+    fs = unlike("unlike", ls=ls, find=AbstractFileSystem.find, makes_tries=True)
+    fs.pipe_file("/place/data/b", DATA)
+    store = store_of(fs)
+    assert [meta.path for meta in store.list("")] == ["a", "data/b"]
+    assert [meta.path for meta in store.list("none")] == []
+    fs.pipe_file("/place/data/deep/c", DATA)
+    for folder in ("", "data"):
+        with pytest.raises(StoreError, match="reset by peer"):
+            list(store.list(folder))
 
 
 def test_web_server(web: str) -> None:

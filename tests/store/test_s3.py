@@ -323,3 +323,18 @@ def test_ranges_that_touch_overlap_or_descend(s3_server: S3Server, more: dict[st
         # Parts of one large range are requested side by side, and not as one again.
         store.get_many("a", [0, 1 << 20, 2 << 20], [1 << 20, 2 << 20, 3 << 20])
         assert proxy.traffic().requests == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("secret_acess_key", "did you mean 'secret_access_key'"),
+        ("KEY", "did you mean 'key'"),
+        ("xyzzy", "'xyzzy' is known for s3://$"),
+    ],
+)
+def test_unknown_storage_option_is_named(name: str, hint: str) -> None:
+    store = open_store("s3://bucket/t", {"endpoint": "http://127.0.0.1:1", name: "a value of its own"})
+    with pytest.raises(StoreError, match=hint) as caught:
+        store.head("a")
+    assert "a value of its own" not in str(caught.value)
