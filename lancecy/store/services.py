@@ -78,6 +78,12 @@ _REGION = frozenset({"region", "default_region"})
 _NEEDLESS = frozenset({"allow_http", "virtual_hosted_style_request"})
 # For the key-value store of manifests.
 _OF_MANIFESTS = frozenset({"dynamodb_endpoint", "dynamodb_endpoint_url"})
+# How S3 encrypts what is written, as its API names it.
+_ENCRYPTION = {
+    "server_side_encryption": "ServerSideEncryption",
+    "sse_kms_key_id": "SSEKMSKeyId",
+    "sse_bucket_key_enabled": "BucketKeyEnabled",
+}
 _FLAGS = frozenset({"anon", "emulator"})
 _PROVIDER = "credentials_provider"
 # Time-outs: how long to wait for a connection, and for the next bytes of an answer.
@@ -172,6 +178,13 @@ def _for_s3(options: Options) -> dict[str, Any]:
         elif bare in _REGION:
             client = {"region_name": found.pop(name), **(found.get("client_kwargs") or {})}
             found["client_kwargs"] = client
+        elif bare in _ENCRYPTION:
+            value = found.pop(name)
+            value = str(value).lower() in _TRUE if bare == "sse_bucket_key_enabled" else value
+            found["s3_additional_kwargs"] = {
+                _ENCRYPTION[bare]: value,
+                **(found.get("s3_additional_kwargs") or {}),
+            }
         elif bare in _TIMEOUTS:
             wait = {_TIMEOUTS[bare]: seconds(name, found.pop(name))}
             found["config_kwargs"] = {**wait, **(found.get("config_kwargs") or {})}

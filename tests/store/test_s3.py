@@ -169,6 +169,28 @@ def test_options_may_have_the_names_that_pylance_knows(s3_server: S3Server) -> N
     assert SECRET not in f"{store!r}{pickle.dumps(store)!r}"
 
 
+def test_objects_are_encrypted_as_pylance_options_say(s3_server: S3Server) -> None:
+    bucket = s3_server.make_bucket("encrypted")
+    options = {
+        **s3_server.storage_options,
+        "aws_server_side_encryption": "aws:kms",
+        "aws_sse_kms_key_id": "alias/tables",
+        "aws_sse_bucket_key_enabled": "true",
+    }
+    store = open_store(f"{bucket}/kms", options)
+    store.put("small", b"x")
+    store.put("created", b"x", PutMode.CREATE)
+    with store.put_stream("large") as stream:
+        stream.write(bytes(12 << 20))
+    import s3fs
+
+    fs = s3fs.S3FileSystem(**s3_server.storage_options)
+    for name in ("small", "created", "large"):
+        found = fs.call_s3("head_object", Bucket="encrypted", Key=f"kms/{name}")
+        assert (found["ServerSideEncryption"], found["SSEKMSKeyId"]) == ("aws:kms", "alias/tables")
+    assert bytes(store.get("small")) == b"x"
+
+
 def test_missing_bucket_is_not_an_empty_folder(s3_server: S3Server) -> None:
     store = FsspecStore("s3://no-such-bucket/t", s3_server.storage_options)
     with pytest.raises(DatasetNotFoundError):
