@@ -36,6 +36,7 @@ from lancecy.errors import CommitUnknownError, LanceError, NotFoundError
 from lancecy.keyword_options import checked_arguments, shared_options
 from lancecy.progress import Step
 from lancecy.scanning.context import ScanContext
+from lancecy.store.pools import submit
 from lancecy.table.cleanup.automatic import INTERVAL, OLDER_THAN
 from lancecy.table.manifest import Fragment
 from lancecy.table.operations import MapUpdate, Rewrite, RewriteGroup, UpdateConfig
@@ -651,8 +652,13 @@ def _rewritten_here(
             rewrite(task)
         return
     with ThreadPoolExecutor(side_by_side, thread_name_prefix="lancecy-compact") as pool:
-        for _ in pool.map(rewrite, plan.tasks):
-            pass
+        tasks = [submit(pool, rewrite, task) for task in plan.tasks]
+        try:
+            for task in tasks:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
 
 
 class _Together:

@@ -8,7 +8,8 @@ level; other work runs in the calling thread::
     2  working   decoding and filtering; as many threads as processors, the one that asks among them
     3  storage   single requests; wait for no other pool
 
-Threads are started when needed. A forked child starts with new pools.
+Threads are started when needed. A forked child starts with new pools. Where no thread can be started, as at the end of
+the interpreter or beyond the threads that the system allows, the calling thread does the work.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from enum import IntEnum
+from functools import partial
 from typing import Generic, ParamSpec, TypeVar, cast
 
-__all__ = ["Level", "Pools", "processors"]
+__all__ = ["Level", "Pools", "processors", "submit"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -99,13 +101,8 @@ class Pools:
     def submit(self, level: Level, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Have the pool call the function, or call it at once if this thread may not wait for the pool."""
         if self.may_use(level):
-            return self.pool(level).submit(function, *args, **kwargs)
-        done: Future[T] = Future()
-        try:
-            done.set_result(function(*args, **kwargs))
-        except Exception as error:  # noqa: BLE001 - stored in the future, as a pool does
-            done.set_exception(error)
-        return done
+            return submit(self.pool(level), function, *args, **kwargs)
+        return _Work(partial(function, *args, **kwargs)).run()
 
     def map(self, level: Level, function: Callable[[T], U], items: Iterable[T]) -> list[U]:
         """Results of the function for all items, in order.
@@ -122,7 +119,7 @@ class Pools:
         shared = _Shared(function, todo)
         with self._taking_part(level) as takes_part:
             pool, size = self.pool(level), self._size(level)
-            futures = [pool.submit(shared.run) for _ in range(min(len(todo), size) - takes_part)]
+            futures = [submit(pool, shared.run) for _ in range(min(len(todo), size) - takes_part)]
             try:
                 if takes_part:
                     shared.run()
@@ -165,6 +162,68 @@ class Pools:
             pools, self._pools = self._pools, {}
         for pool in pools.values():
             pool.shutdown(wait=True)
+
+
+def submit(
+    pool: ThreadPoolExecutor, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> Future[T]:
+    """Have a pool call the function, or call it at once if the pool can start no thread.
+
+    Parameters
+    ----------
+    pool : ThreadPoolExecutor
+        Not shut down by its owner.
+    function : function
+    *args, **kwargs
+        For the function.
+
+    Returns
+    -------
+    Future
+        Already done if this thread called the function.
+
+    Notes
+    -----
+    Python lets no pool take work once the main thread has ended, while functions of ``atexit`` and threads that are no
+    daemons still run.
+    """
+    work = _Work(partial(function, *args, **kwargs))
+    try:
+        return pool.submit(work)
+    except RuntimeError:
+        # The pool may have queued the work before it failed to start a thread, and keeps it until there is one.
+        future = work.run()
+        work.forget()
+        return future
+
+
+class _Work(Generic[T]):
+    """A call that is made once, by whichever thread comes first."""
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._calls = deque([call])
+        self._future: Future[T] = Future()
+
+    def __call__(self) -> T:
+        return self.run().result()
+
+    def run(self) -> Future[T]:
+        """Make the call, unless another thread has begun it, and return its outcome."""
+        future = self._future
+        try:
+            call = self._calls.pop()
+        except IndexError:
+            return future
+        try:
+            future.set_result(call())
+        except Exception as error:  # noqa: BLE001 - stored in the future, as a pool does
+            future.set_exception(error)
+        return future
+
+    def forget(self) -> None:
+        """Drop the outcome, which the caller has."""
+        self._future = Future()
+        self._future.set_exception(CancelledError())
 
 
 def processors() -> int:
