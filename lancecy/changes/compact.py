@@ -652,13 +652,13 @@ def _rewritten_here(
             rewrite(task)
         return
     with ThreadPoolExecutor(side_by_side, thread_name_prefix="lancecy-compact") as pool:
-        tasks = [submit(pool, rewrite, task) for task in plan.tasks]
+        rewrites = [submit(pool, rewrite, task) for task in plan.tasks]
         try:
-            for task in tasks:
-                task.result()
+            for rewritten in rewrites:
+                rewritten.result()
         finally:
-            for task in tasks:
-                task.cancel()
+            for rewritten in rewrites:
+                rewritten.cancel()
 
 
 class _Together:

@@ -19,7 +19,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from enum import IntEnum
 from functools import partial
@@ -100,9 +100,24 @@ class Pools:
 
     def submit(self, level: Level, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Have the pool call the function, or call it at once if this thread may not wait for the pool."""
+        work = _Work(partial(function, *args, **kwargs))
+        future = work.future
         if self.may_use(level):
-            return submit(self.pool(level), function, *args, **kwargs)
-        return _Work(partial(function, *args, **kwargs)).run()
+            self._start(level, work)
+        else:
+            work.run()
+        return future
+
+    def _start(self, level: Level, work: _Work[T]) -> None:
+        """Have the pool do the work."""
+        pool = self.pool(level)
+        try:
+            _start(pool, work)
+        except BaseException:
+            # It is shut down now, and the next work needs another.
+            if self._pools.get(level) is pool:
+                del self._pools[level]
+            raise
 
     def map(self, level: Level, function: Callable[[T], U], items: Iterable[T]) -> list[U]:
         """Results of the function for all items, in order.
@@ -118,9 +133,11 @@ class Pools:
             return [function(item) for item in todo]
         shared = _Shared(function, todo)
         with self._taking_part(level) as takes_part:
-            pool, size = self.pool(level), self._size(level)
-            futures = [submit(pool, shared.run) for _ in range(min(len(todo), size) - takes_part)]
+            works = [_Work(shared.run) for _ in range(min(len(todo), self._size(level)) - takes_part)]
+            futures = [work.future for work in works]
             try:
+                for work in works:
+                    self._start(level, work)
                 if takes_part:
                     shared.run()
                     for future in futures:
@@ -130,9 +147,7 @@ class Pools:
                         future.result()
             except BaseException:
                 shared.stop()
-                for future in futures:
-                    future.cancel()
-                wait(futures)
+                wait([future for future in futures if not future.cancel()])
                 raise
         return shared.results()
 
@@ -182,19 +197,34 @@ def submit(
     Future
         Already done if this thread called the function.
 
+    Raises
+    ------
+    KeyboardInterrupt
+        Ctrl+C was pressed meanwhile. The pool takes no more work.
+
     Notes
     -----
     Python lets no pool take work once the main thread has ended, while functions of ``atexit`` and threads that are no
     daemons still run.
     """
     work = _Work(partial(function, *args, **kwargs))
+    future = work.future
+    _start(pool, work)
+    return future
+
+
+def _start(pool: ThreadPoolExecutor, work: _Work[T]) -> None:
     try:
-        return pool.submit(work)
+        pool.submit(work.run)
     except RuntimeError:
+        work.run()
         # The pool may have queued the work before it failed to start a thread, and keeps it until there is one.
-        future = work.run()
-        work.forget()
-        return future
+        work.future = Future()
+    except BaseException:
+        # Ctrl+C while a thread starts: the pool does not know the thread, and would not end it with the interpreter.
+        work.future.cancel()
+        pool.shutdown(wait=False)
+        raise
 
 
 class _Work(Generic[T]):
@@ -202,28 +232,23 @@ class _Work(Generic[T]):
 
     def __init__(self, call: Callable[[], T]) -> None:
         self._calls = deque([call])
-        self._future: Future[T] = Future()
+        self.future: Future[T] = Future()
 
-    def __call__(self) -> T:
-        return self.run().result()
-
-    def run(self) -> Future[T]:
-        """Make the call, unless another thread has begun it, and return its outcome."""
-        future = self._future
+    def run(self) -> None:
+        """Make the call, unless it is cancelled or another thread has begun it; its outcome is that of the future."""
+        future = self.future
         try:
             call = self._calls.pop()
         except IndexError:
-            return future
+            return
+        if not future.set_running_or_notify_cancel():
+            return
         try:
             future.set_result(call())
-        except Exception as error:  # noqa: BLE001 - stored in the future, as a pool does
+        except BaseException as error:
             future.set_exception(error)
-        return future
-
-    def forget(self) -> None:
-        """Drop the outcome, which the caller has."""
-        self._future = Future()
-        self._future.set_exception(CancelledError())
+            if not isinstance(error, Exception):
+                raise
 
 
 def processors() -> int:

@@ -345,6 +345,43 @@ def test_an_interruption_of_the_thread_that_asks_ends_the_others_first() -> None
     pools.close()
 
 
+_INTERRUPTED_WHILE_A_THREAD_STARTS = """
+import signal, sys, time
+from lancecy.store.pools import Level, Pools
+
+def interrupt(frame, event, argument):
+    if event == "call" and frame.f_code.co_name == "wait" and frame.f_back.f_code.co_name == "start":
+        sys.setprofile(None)
+        signal.raise_signal(signal.SIGINT)
+
+pools, running = Pools(2), []
+
+def step(item):
+    running.append(item)
+    time.sleep(0.05)
+    running.remove(item)
+
+sys.setprofile(interrupt)
+try:
+    pools.map(Level.STORAGE, step, range(50))
+except KeyboardInterrupt:
+    time.sleep(0.1)
+    assert running == []
+    if len(sys.argv) > 1:
+        assert pools.map(Level.STORAGE, abs, [-1, -2]) == [1, 2]
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("arguments", [[], ["and used again"]])
+def test_an_interruption_while_a_thread_starts_leaves_none_that_outlives_the_interpreter(
+    arguments: list[str],
+) -> None:
+    command = [sys.executable, "-c", _INTERRUPTED_WHILE_A_THREAD_STARTS, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert (done.stderr, done.stdout) == ("", "interrupted\n")
+
+
 # Forks
 
 
