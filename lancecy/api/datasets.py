@@ -614,7 +614,7 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
         strict_batch_size : bool
             Batches of a stream have exactly ``batch_size`` rows, the last one fewer.
         fragments : sequence of LanceFragment or int, optional
-            Read only these.
+            Read only these, in table order.
         scan_in_order : bool
             Keep table order. False allows batches and tasks in any order, so that a table over several bases is read
             from all bases in turn.

@@ -14,6 +14,7 @@ _OPTIONS = "location.storage_options has the options that the table was opened w
 _COUNTS = "scanner(…).analyze() returns the bytes and requests of a scan"
 
 DATASET_NAMES: Mapping[str, str] = {
+    "_take_rows": "take_rows is its name",
     "all_files": "explain_cleanup_old_versions(timedelta(0), include_files=True) lists what no newer version needs",
     "centroids": _VECTORS,
     "create_index": _VECTORS,

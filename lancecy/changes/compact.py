@@ -37,6 +37,7 @@ from lancecy.keyword_options import checked_arguments, shared_options
 from lancecy.progress import Step
 from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext
+from lancecy.store.pools import submit
 from lancecy.table.cleanup.automatic import INTERVAL, OLDER_THAN
 from lancecy.table.manifest import Fragment
 from lancecy.table.operations import MapUpdate, Rewrite, RewriteGroup, UpdateConfig
@@ -652,8 +653,13 @@ def _rewritten_here(
             rewrite(task)
         return
     with ThreadPoolExecutor(side_by_side, thread_name_prefix="lancecy-compact") as pool:
-        for _ in pool.map(rewrite, plan.tasks):
-            pass
+        rewrites = [submit(pool, rewrite, task) for task in plan.tasks]
+        try:
+            for rewritten in rewrites:
+                rewritten.result()
+        finally:
+            for rewritten in rewrites:
+                rewritten.cancel()
 
 
 class _Together:

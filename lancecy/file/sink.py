@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import BinaryIO, TypeAlias
 
 from lancecy.store.base import Memory
+from lancecy.store.pools import submit
 from lancecy.store.upload import Upload
 
 __all__ = ["Sink", "StreamedWriter", "WriteBehind"]
@@ -187,7 +188,7 @@ class WriteBehind:
         self._given = 0
         self._next: list[memoryview] = []
         self._next_bytes = 0
-        self._waiting: deque[tuple[Future[object], int]] = deque()
+        self._waiting: deque[tuple[Future[None], int]] = deque()
         self._waiting_bytes = 0
         self._thread: ThreadPoolExecutor | None = None
 
@@ -222,12 +223,16 @@ class WriteBehind:
         self._next, self._next_bytes = [], 0
         if self._thread is None or not views:
             return
-        self._waiting.append((self._thread.submit(self._write_all, views), nbytes))
+        previous = self._waiting[-1][0] if self._waiting else None
+        self._waiting.append((submit(self._thread, self._write_all, views, previous), nbytes))
         self._waiting_bytes += nbytes
         while self._waiting and (self._waiting_bytes > _WAITING_BYTES or self._waiting[0][0].done()):
             self._wait()
 
-    def _write_all(self, views: list[memoryview]) -> None:
+    def _write_all(self, views: list[memoryview], previous: Future[None] | None) -> None:
+        # The caller writes if there is no thread any more, and the thread may still be at the previous bytes.
+        if previous is not None:
+            previous.result()
         for view in views:
             self._stream.write(view)
 

@@ -8,7 +8,8 @@ level; other work runs in the calling thread::
     2  working   decoding and filtering; as many threads as processors, the one that asks among them
     3  storage   single requests; wait for no other pool
 
-Threads are started when needed. A forked child starts with new pools.
+Threads are started when needed. A forked child starts with new pools. Where no thread can be started, as at the end of
+the interpreter or beyond the threads that the system allows, the calling thread does the work.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from enum import IntEnum
+from functools import partial
 from typing import Generic, ParamSpec, TypeVar, cast
 
-__all__ = ["Level", "Pools", "processors"]
+__all__ = ["Level", "Pools", "processors", "submit"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -98,14 +100,24 @@ class Pools:
 
     def submit(self, level: Level, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Have the pool call the function, or call it at once if this thread may not wait for the pool."""
+        work = _Work(partial(function, *args, **kwargs))
+        future = work.future
         if self.may_use(level):
-            return self.pool(level).submit(function, *args, **kwargs)
-        done: Future[T] = Future()
+            self._start(level, work)
+        else:
+            work.run()
+        return future
+
+    def _start(self, level: Level, work: _Work[T]) -> None:
+        """Have the pool do the work."""
+        pool = self.pool(level)
         try:
-            done.set_result(function(*args, **kwargs))
-        except Exception as error:  # noqa: BLE001 - stored in the future, as a pool does
-            done.set_exception(error)
-        return done
+            _start(pool, work)
+        except BaseException:
+            # It is shut down now, and the next work needs another.
+            if self._pools.get(level) is pool:
+                del self._pools[level]
+            raise
 
     def map(self, level: Level, function: Callable[[T], U], items: Iterable[T]) -> list[U]:
         """Results of the function for all items, in order.
@@ -121,9 +133,11 @@ class Pools:
             return [function(item) for item in todo]
         shared = _Shared(function, todo)
         with self._taking_part(level) as takes_part:
-            pool, size = self.pool(level), self._size(level)
-            futures = [pool.submit(shared.run) for _ in range(min(len(todo), size) - takes_part)]
+            works = [_Work(shared.run) for _ in range(min(len(todo), self._size(level)) - takes_part)]
+            futures = [work.future for work in works]
             try:
+                for work in works:
+                    self._start(level, work)
                 if takes_part:
                     shared.run()
                     for future in futures:
@@ -133,9 +147,7 @@ class Pools:
                         future.result()
             except BaseException:
                 shared.stop()
-                for future in futures:
-                    future.cancel()
-                wait(futures)
+                wait([future for future in futures if not future.cancel()])
                 raise
         return shared.results()
 
@@ -165,6 +177,78 @@ class Pools:
             pools, self._pools = self._pools, {}
         for pool in pools.values():
             pool.shutdown(wait=True)
+
+
+def submit(
+    pool: ThreadPoolExecutor, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> Future[T]:
+    """Have a pool call the function, or call it at once if the pool can start no thread.
+
+    Parameters
+    ----------
+    pool : ThreadPoolExecutor
+        Not shut down by its owner.
+    function : function
+    *args, **kwargs
+        For the function.
+
+    Returns
+    -------
+    Future
+        Already done if this thread called the function.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Ctrl+C was pressed meanwhile. The pool takes no more work.
+
+    Notes
+    -----
+    Python lets no pool take work once the main thread has ended, while functions of ``atexit`` and threads that are no
+    daemons still run.
+    """
+    work = _Work(partial(function, *args, **kwargs))
+    future = work.future
+    _start(pool, work)
+    return future
+
+
+def _start(pool: ThreadPoolExecutor, work: _Work[T]) -> None:
+    try:
+        pool.submit(work.run)
+    except RuntimeError:
+        work.run()
+        # The pool may have queued the work before it failed to start a thread, and keeps it until there is one.
+        work.future = Future()
+    except BaseException:
+        # Ctrl+C while a thread starts: the pool does not know the thread, and would not end it with the interpreter.
+        work.future.cancel()
+        pool.shutdown(wait=False)
+        raise
+
+
+class _Work(Generic[T]):
+    """A call that is made once, by whichever thread comes first."""
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._calls = deque([call])
+        self.future: Future[T] = Future()
+
+    def run(self) -> None:
+        """Make the call, unless it is cancelled or another thread has begun it; its outcome is that of the future."""
+        future = self.future
+        try:
+            call = self._calls.pop()
+        except IndexError:
+            return
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            future.set_result(call())
+        except BaseException as error:
+            future.set_exception(error)
+            if not isinstance(error, Exception):
+                raise
 
 
 def processors() -> int:

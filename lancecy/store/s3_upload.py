@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
+from lancecy.store.pools import submit
 from lancecy.store.upload import Upload
 
 __all__ = ["S3Upload"]
@@ -77,8 +78,8 @@ class S3Upload(Upload):
         if number > _AT_ONCE:
             self._parts[-_AT_ONCE].result()  # no more bytes wait in memory
         self._parts.append(
-            self._threads.submit(
-                self._request, "upload_part", UploadId=self._id, PartNumber=number, Body=part
+            submit(
+                self._threads, self._request, "upload_part", UploadId=self._id, PartNumber=number, Body=part
             )
         )
 

@@ -17,7 +17,15 @@ from lancecy.sampler.base import check_not_negative, check_shard, is_limited
 from lancecy.sampler.samples import MAX_TAKES, sharded_sample
 from lancecy.scanning.request import Columns
 from lancecy.torch.cache import BatchCache
-from lancecy.torch.dist import Handle, get_dist_rank, get_dist_world_size, get_mp_rank, get_mp_world_size
+from lancecy.torch.dist import (
+    Handle,
+    get_dist_rank,
+    get_dist_world_size,
+    get_mp_rank,
+    get_mp_world_size,
+    is_dist_initialized,
+    is_worker,
+)
 from lancecy.torch.needed import torch
 from lancecy.torch.tensors import to_tensor
 
@@ -128,6 +136,7 @@ class LanceDataset(torch.utils.data.IterableDataset[Any]):
             )
         self.with_row_id = with_row_id or bool(self._blobs)
         self._cache = None if cache is None or cache is False else BatchCache(cache)
+        self._sent_by: _Shard | None = None
         # Workers that live for several epochs see the number of the epoch here.
         self._epoch = torch.full((1,), -1, dtype=torch.int64).share_memory_()
         _ = self.schema  # raises if columns and filter do not fit the table
@@ -178,11 +187,20 @@ class LanceDataset(torch.utils.data.IterableDataset[Any]):
         """This process among all processes, and this worker among those of the process."""
         if not self._auto_detect_rank:
             return (self.rank or 0, self.world_size or 1), (0, 1)
+        worker = get_mp_rank(), get_mp_world_size()
         if self.rank is not None and self.world_size is not None:
-            process = self.rank, self.world_size
-        else:
-            process = get_dist_rank(), get_dist_world_size()
-        return process, (get_mp_rank(), get_mp_world_size())
+            return (self.rank, self.world_size), worker
+        return self._process(), worker
+
+    def _process(self) -> _Shard:
+        """This process, or the one that this worker belongs to, in ``torch.distributed``."""
+        if not is_dist_initialized() and self._sent_by is not None and is_worker():
+            return self._sent_by
+        return get_dist_rank(), get_dist_world_size()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A spawned worker is in no process group, so it is told which process it reads for.
+        return {**self.__dict__, "_sent_by": self._process()}
 
     def _batches(self, process: _Shard, worker: _Shard) -> Iterator[pa.RecordBatch]:
         source = self.dataset

@@ -19,19 +19,29 @@ __all__ = [
     "get_global_world_size",
     "get_mp_rank",
     "get_mp_world_size",
+    "is_dist_initialized",
+    "is_worker",
 ]
+
+
+def is_dist_initialized() -> bool:
+    """Whether this process belongs to a group of ``torch.distributed``; a spawned worker of a ``DataLoader`` does not."""
+    return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
 
 
 def get_dist_world_size() -> int:
     """Number of processes of ``torch.distributed``; 1 if it is not initialized."""
-    dist = torch.distributed
-    return int(dist.get_world_size()) if dist.is_available() and dist.is_initialized() else 1
+    return int(torch.distributed.get_world_size()) if is_dist_initialized() else 1
 
 
 def get_dist_rank() -> int:
     """Rank of this process in ``torch.distributed``; 0 if it is not initialized."""
-    dist = torch.distributed
-    return int(dist.get_rank()) if dist.is_available() and dist.is_initialized() else 0
+    return int(torch.distributed.get_rank()) if is_dist_initialized() else 0
+
+
+def is_worker() -> bool:
+    """Whether this process is a worker of a ``DataLoader``."""
+    return torch.utils.data.get_worker_info() is not None
 
 
 def get_mp_world_size() -> int:

@@ -29,6 +29,7 @@ from lancecy.records import dataclass
 from lancecy.schema import Schema
 from lancecy.store.base import Store
 from lancecy.store.local import LocalStore
+from lancecy.store.pools import submit
 from lancecy.table.manifest import DataFile
 from lancecy.table.paths import data_file_name
 from lancecy.write.metadata import FragmentMetadata
@@ -308,7 +309,7 @@ class NewFiles:
             return
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_MOST_SENT, thread_name_prefix="lancecy-finish")
-        self._ending.append(self._threads.submit(_finished, full))
+        self._ending.append(submit(self._threads, _finished, full))
 
     def _at_once(self, file: _Open) -> int:
         """How many full files may be finished at once, beside the one that is written."""

@@ -30,7 +30,7 @@ INTERNAL = {"analyze_plan_batches", "execute_batches", "execute_uncommitted_batc
 OF_ARROW = {"from_batches", "from_dataset", "from_fragment", "scan_batches", "take"}
 COMPACTIONS = ("Compaction", "CompactionPlan", "CompactionTask", "RewriteResult", "CompactionMetrics")
 CLASSES: list[tuple[Any, Any, set[str]]] = [
-    (lance.LanceDataset, lancecy.Dataset, set(DATASET_NAMES)),
+    (lance.LanceDataset, lancecy.Dataset, set(DATASET_NAMES) - {"_take_rows"}),
     (lance.LanceFragment, lancecy.LanceFragment, set(FRAGMENT_NAMES)),
     (theirs_module.MergeInsertBuilder, MergeInsertBuilder, INTERNAL),
     (theirs_module.DatasetOptimizer, DatasetOptimizer, set()),

@@ -345,6 +345,43 @@ def test_an_interruption_of_the_thread_that_asks_ends_the_others_first() -> None
     pools.close()
 
 
+_INTERRUPTED_WHILE_A_THREAD_STARTS = """
+import signal, sys, time
+from lancecy.store.pools import Level, Pools
+
+def interrupt(frame, event, argument):
+    if event == "call" and frame.f_code.co_name == "wait" and frame.f_back.f_code.co_name == "start":
+        sys.setprofile(None)
+        signal.raise_signal(signal.SIGINT)
+
+pools, running = Pools(2), []
+
+def step(item):
+    running.append(item)
+    time.sleep(0.05)
+    running.remove(item)
+
+sys.setprofile(interrupt)
+try:
+    pools.map(Level.STORAGE, step, range(50))
+except KeyboardInterrupt:
+    time.sleep(0.1)
+    assert running == []
+    if len(sys.argv) > 1:
+        assert pools.map(Level.STORAGE, abs, [-1, -2]) == [1, 2]
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("arguments", [[], ["and used again"]])
+def test_an_interruption_while_a_thread_starts_leaves_none_that_outlives_the_interpreter(
+    arguments: list[str],
+) -> None:
+    command = [sys.executable, "-c", _INTERRUPTED_WHILE_A_THREAD_STARTS, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert (done.stderr, done.stdout) == ("", "interrupted\n")
+
+
 # Forks
 
 
@@ -397,3 +434,57 @@ def test_locks_held_at_the_fork_do_not_stop_the_child() -> None:
     with session._pools._lock, module._Default.lock:
         in_child(child)
     session.close()
+
+
+# No threads
+
+
+_ALL_SORTS_OF_WORK = """
+import os, sys, threading
+import lancecy, pyarrow as pa, pyarrow.compute
+folder = sys.argv[1]
+rows = pa.table({"k": range(200_000), "s": [f"{number:050}" for number in range(200_000)]})
+lancecy.write_dataset(rows, f"{folder}/t.lance", max_rows_per_file=50_000)
+
+def work():
+    ds = lancecy.dataset(f"{folder}/t.lance")
+    assert ds.to_table() == rows
+    assert ds.to_table(filter="k % 4 = 0").num_rows == 50_000
+    assert sum(batch.num_rows for batch in ds.to_batches(memory_bytes=3 << 20)) == 200_000
+    written = lancecy.write_dataset(rows, f"{folder}/u.lance", mode="overwrite", max_rows_per_file=100_000)
+    written.optimize.compact_files(num_threads=4)
+    assert written.to_table() == rows
+    written.deep_clone(f"{folder}/{len(os.listdir(folder))}.lance")
+    print("done")
+"""
+_THREAD_AFTER_MAIN = """
+def wait_and_work():
+    threading.main_thread().join()
+    work()
+
+threading.Thread(target=wait_and_work).start()
+"""
+_AT_EXIT = """
+import atexit
+atexit.register(work)
+"""
+_NO_STACKS = """
+import resource
+pa.set_cpu_count(1)
+threading.stack_size(1 << 38)
+resource.setrlimit(resource.RLIMIT_AS, (1 << 37, 1 << 37))
+work()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "how"),
+    [("", _THREAD_AFTER_MAIN), ("work()", _AT_EXIT), ("", _NO_STACKS)],
+    ids=["thread", "exit", "stacks"],
+)
+def test_where_no_thread_can_be_started_the_caller_does_the_work(
+    tmp_path: Path, before: str, how: str
+) -> None:
+    command = [sys.executable, "-c", _ALL_SORTS_OF_WORK + before + how, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stderr, done.stdout) == ("", "done\n" * (2 if before else 1))

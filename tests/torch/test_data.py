@@ -231,6 +231,29 @@ def test_processes_of_torch_distributed_share_the_rows(place: str, tmp_path: Pat
     assert shuffled[0] != sorted(shuffled[0])
 
 
+def _spawned_part(place: str, meeting: str, rank: int) -> list[list[int]]:
+    """What the spawned workers of one process of ``torch.distributed`` read, without and with a filter."""
+    import torch
+
+    torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
+    found = []
+    for condition in (None, "id % 3 = 0"):
+        ds = lancecy.torch.LanceDataset(place, 100, columns=["id"], filter=condition)
+        found.append(ids_of(lancecy.torch.get_safe_loader(ds, batch_size=None, num_workers=2)))
+    return found
+
+
+@pytest.mark.slow
+def test_spawned_workers_share_the_rows_of_their_process_in_torch_distributed(
+    place: str, tmp_path: Path
+) -> None:
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        parts = [pool.submit(_spawned_part, place, str(tmp_path / "meeting"), rank) for rank in range(2)]
+        first, second = (part.result(timeout=200) for part in parts)
+    assert sorted(first[0] + second[0]) == list(range(ROWS))
+    assert sorted(first[1] + second[1]) == list(range(0, ROWS, 3))
+
+
 def test_alone_it_is_the_only_process() -> None:
     from lancecy.torch import dist
 

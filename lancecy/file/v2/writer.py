@@ -38,6 +38,7 @@ from lancecy.file.writable import check_writable
 from lancecy.records import dataclass
 from lancecy.schema import Field, Schema
 from lancecy.store.base import Memory, Store
+from lancecy.store.pools import submit
 
 __all__ = ["V2Writer"]
 
@@ -211,7 +212,7 @@ class V2Writer(StreamedWriter):
             return
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_PROCESSORS, thread_name_prefix="lancecy-encode")
-        work = self._threads.submit(_encoded, pending.stored, array, self._version, first_row)
+        work = submit(self._threads, _encoded, pending.stored, array, self._version, first_row)
         self._encoding.append((first_row, work))
         self._settle(most=_PROCESSORS)
 
