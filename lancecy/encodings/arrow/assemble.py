@@ -56,7 +56,9 @@ def _plain(held: Field, whole: Field) -> Field:
     return replace(held, logical_type=kind, children=children, metadata=metadata, extension_name="")
 
 
-def assemble(wanted: Field, parts: Sequence[tuple[Field, ArrowArray]], length: int) -> ArrowArray:
+def assemble(
+    wanted: Field, parts: Sequence[tuple[Field, ArrowArray]], length: int, agree: bool = False
+) -> ArrowArray:
     """Assemble one column from its parts; leaves that no part holds are null.
 
     Parameters
@@ -66,6 +68,9 @@ def assemble(wanted: Field, parts: Sequence[tuple[Field, ArrowArray]], length: i
         A part of ``wanted``, as returned by :func:`pruned`, and its values; all of the same length.
     length : int
         Rows.
+    agree : bool
+        The parts are known to have the same nulls and lengths of structs and lists, as the leaves of one file have
+        once they are compared (``encodings.arrow.agreement``).
 
     Raises
     ------
@@ -82,7 +87,7 @@ def assemble(wanted: Field, parts: Sequence[tuple[Field, ArrowArray]], length: i
     fields = [field for field, _ in parts]
     columns = [storage_of(column) for _, column in parts]
     rows = _cut([chunks_of(column) for column in columns])
-    arrays = [_merged(wanted, list(zip(fields, row, strict=True))) for row in rows]
+    arrays = [_merged(wanted, list(zip(fields, row, strict=True)), agree) for row in rows]
     if len(arrays) == 1:
         return arrays[0]
     return pa.chunked_array(arrays, wanted.arrow_type)
@@ -116,26 +121,26 @@ def _cut_one(chunks: Sequence[pa.Array], edges: Sequence[int]) -> list[pa.Array]
     return pieces
 
 
-def _merged(wanted: Field, parts: Sequence[Part]) -> pa.Array:
+def _merged(wanted: Field, parts: Sequence[Part], agree: bool) -> pa.Array:
     """Merge arrays of the same rows."""
     if len(parts) == 1 and parts[0][0] == wanted:
         return typed(parts[0][1], wanted.arrow_type)
     bare = [(field, storage_of(array)) for field, array in parts]
     if wanted.is_struct:
-        merged = _structs(wanted, bare)
+        merged = _structs(wanted, bare, agree)
     elif wanted.is_fixed_list:
-        merged = _fixed_lists(wanted, bare)
+        merged = _fixed_lists(wanted, bare, agree)
     elif wanted.is_list or wanted.is_map:
-        merged = _lists(wanted, bare)
+        merged = _lists(wanted, bare, agree)
     else:
         return _leaf(wanted, bare)
     return typed(merged, wanted.arrow_type)
 
 
-def _below(child: Field, parts: Sequence[Part], length: int) -> pa.Array:
+def _below(child: Field, parts: Sequence[Part], length: int, agree: bool) -> pa.Array:
     if not parts:
         return null_array(child.arrow_type, length)
-    return _merged(child, parts)
+    return _merged(child, parts, agree)
 
 
 def _leaf(wanted: Field, parts: Sequence[Part]) -> pa.Array:
@@ -145,10 +150,10 @@ def _leaf(wanted: Field, parts: Sequence[Part]) -> pa.Array:
     return typed(pc.coalesce(*arrays) if is_stub else arrays[0], wanted.arrow_type)
 
 
-def _structs(wanted: Field, parts: Sequence[Part]) -> pa.Array:
+def _structs(wanted: Field, parts: Sequence[Part], agree: bool) -> pa.Array:
     first = parts[0][1]
     arrays = [array for _, array in parts]
-    are_alike = _are_null_alike(arrays)
+    are_alike = agree or _are_null_alike(arrays)
     # Below a struct that is null in this part only, nothing is known.
     members = [[a.field(i) for i in range(a.type.num_fields)] if are_alike else a.flatten() for a in arrays]
     children = []
@@ -159,7 +164,7 @@ def _structs(wanted: Field, parts: Sequence[Part]) -> pa.Array:
             for held, values in zip(field.children, several, strict=True)
             if held.id == child.id
         ]
-        children.append(_below(child, mine, len(first)))
+        children.append(_below(child, mine, len(first), agree))
     validity, null_count = (validity_of(first), first.null_count) if are_alike else _null_in_all(arrays)
     return pa.Array.from_buffers(wanted.storage_type, len(first), [validity], null_count, children=children)
 
@@ -184,19 +189,19 @@ def _null_in_all(arrays: Sequence[pa.Array]) -> tuple[pa.Buffer | None, int]:
     return pa.py_buffer(bits), len(is_valid) - is_valid.true_count
 
 
-def _lists(wanted: Field, parts: Sequence[Part]) -> pa.Array:
+def _lists(wanted: Field, parts: Sequence[Part], agree: bool) -> pa.Array:
     """Lists whose elements are in several parts; all parts have the same list boundaries."""
     first = parts[0][1]
     offsets, elements = _offsets(first), []
+    num_elements = offsets[-1].as_py()
     for field, array in parts:
-        mine = offsets if array is first else _offsets(array)
-        if not mine.equals(offsets):
+        if not agree and array is not first and not _offsets(array).equals(offsets):
             raise FormatError(
                 f"parts disagree about the lengths of the lists of column {printable(wanted.name)!r}"
             )
         begin = array.offsets[0].as_py()
-        elements.append((field.children[0], cut_out(array.values, begin, mine[-1].as_py())))
-    child = _below(wanted.children[0], elements, len(elements[0][1]))
+        elements.append((field.children[0], cut_out(array.values, begin, num_elements)))
+    child = _below(wanted.children[0], elements, len(elements[0][1]), agree)
     if wanted.is_map and (child.null_count or child.field(0).null_count):
         # Arrow aborts the process on null keys. Keys that are in no file are null as well.
         raise FormatError(f"keys of the map {printable(wanted.name)!r} are missing or null")
@@ -212,13 +217,13 @@ def _offsets(array: pa.Array) -> pa.Array:
     return offsets
 
 
-def _fixed_lists(wanted: Field, parts: Sequence[Part]) -> pa.Array:
+def _fixed_lists(wanted: Field, parts: Sequence[Part], agree: bool) -> pa.Array:
     first, size = parts[0][1], wanted.list_size
     elements = [
         (field.children[0], cut_out(array.values, array.offset * size, len(array) * size))
         for field, array in parts
     ]
-    child = _below(wanted.children[0], elements, len(first) * size)
+    child = _below(wanted.children[0], elements, len(first) * size, agree)
     return pa.Array.from_buffers(
         wanted.storage_type, len(first), [validity_of(first)], first.null_count, children=[child]
     )

@@ -260,7 +260,7 @@ def _leaves(block: Leaves, data_type: pa.DataType, field: Field | None, check: b
     if whole is not None:
         return to_arrow(whole, data_type, field, check_text=check)
     parts = [(_field(part), to_arrow(leaf, _field(part), check_text=check)) for part, leaf in block.parts]
-    return storage_of(assemble(field, parts, block.length))
+    return storage_of(assemble(field, parts, block.length, agree=True))
 
 
 def _one_struct(blocks: Sequence[Block]) -> Structured | None:

@@ -140,6 +140,8 @@ class Pieces:
 class Leaves:
     """One nested column as several blocks, each with some leaves and everything around them.
 
+    All have the same nulls and lengths of what is around several leaves; whoever makes it has compared them.
+
     Attributes
     ----------
     length : int

@@ -13,6 +13,9 @@ from dataclasses import replace
 from functools import cached_property
 from weakref import ref
 
+import numpy as np
+
+from lancecy.encodings.arrow.agreement import Disagreement, first_disagreement
 from lancecy.encodings.batch import MOST_BYTES, SmallPage, batch_key, read_small
 from lancecy.encodings.blocks.null_only import null_only, null_stub
 from lancecy.encodings.model.block import Block, Leaves, Pieces
@@ -23,7 +26,8 @@ from lancecy.encodings.v20.pages import served
 from lancecy.encodings.v20.read import read_field
 from lancecy.encodings.v21.joined_pages import JoinedPages, are_one_group, read_joined
 from lancecy.encodings.v21.leaf import LeafRows, finished, read_leaf, read_leaves
-from lancecy.errors import LanceError
+from lancecy.encodings.v21.repdef import rows_per_value
+from lancecy.errors import FormatError, LanceError
 from lancecy.file.tail import TAIL_BYTES
 from lancecy.file.v2.fields import Leaf
 from lancecy.file.v2.meta import SpecCache
@@ -141,6 +145,7 @@ class FieldRead:
             if len(reads) == 1:
                 return (yield from reads[0])
             blocks = yield from gather(reads)
+            self._check_agreement(known.leaves, blocks)
         except LanceError as error:
             raise error.within(f"column {self.asked.id} {self.asked.name!r}")
         parts = zip((leaf.part for leaf in known.leaves), blocks, strict=True)
@@ -161,12 +166,15 @@ class FieldRead:
                 if node is None:  # it is in a packed struct, whose values give the nulls
                     return null_only((yield from self.alone()), self.asked, tested)
                 chosen.setdefault(node, leaf)
-            blocks = yield from gather([self._leaf(leaf, only_nulls=True) for leaf in chosen.values()])
+            numbers = {leaf.column for leaf in chosen.values()}
+            leaves = [leaf for leaf in known.leaves if leaf.column in numbers]
+            blocks = yield from gather([self._leaf(leaf, only_nulls=True) for leaf in leaves])
+            self._check_agreement(leaves, blocks)
         except LanceError as error:
             raise error.within(f"column {self.asked.id} {self.asked.name!r}")
         parts = tuple(
             (null_stub(leaf.part, tested), null_only(block, leaf.part, tested))
-            for leaf, block in zip(chosen.values(), blocks, strict=True)
+            for leaf, block in zip(leaves, blocks, strict=True)
         )
         return parts[0][1] if len(parts) == 1 else Leaves(len(self.rows), parts)
 
@@ -175,7 +183,29 @@ class FieldRead:
         read = read_leaf(leaf.chain, column, self.source, self.rows, self.limits, only_nulls)
         if len(leaf.chain) == 1:
             return read
-        return named(read, "leaf " + repr(".".join(node.name for node in leaf.chain)))
+        return named(read, f"leaf {_path(leaf.chain)}")
+
+    def _check_agreement(self, leaves: Sequence[Leaf], blocks: Sequence[Block]) -> None:
+        found = first_disagreement([leaf.chain for leaf in leaves], blocks)
+        if found is not None:
+            row = int(self.rows.to_indices()[found.row])
+            pages = [self._page(leaf, row) for leaf in leaves[found.leaf - 1 : found.leaf + 1]]
+            raise _disagreement(leaves, found, f"in row {row}, of pages {pages[0]} and {pages[1]}")
+
+    def _page(self, leaf: Leaf, row: int) -> int:
+        """Number of the leaf's page with a row."""
+        starts = self.known.columns[leaf.chain[-1].id].row_starts
+        return int(np.searchsorted(starts, row * rows_per_value(leaf.chain), side="right")) - 1
+
+
+def _path(chain: Sequence[Field]) -> str:
+    return repr(".".join(node.name for node in chain))
+
+
+def _disagreement(leaves: Sequence[Leaf], found: Disagreement, where: str) -> FormatError:
+    one, other = (leaf.chain for leaf in leaves[found.leaf - 1 : found.leaf + 1])
+    what = f"{found.about} of {_path(one[: found.depth + 1])}"
+    return FormatError(f"leaves {_path(one)} and {_path(other)} disagree about the {what} {where}")
 
 
 def read_in_turn(fields: Sequence[FieldRead], maps: dict[int, Memory]) -> Read[Block]:
@@ -335,6 +365,9 @@ def _leaves(fields: Sequence[FieldRead], found: Mapping[int, Block]) -> Read[Blo
     blocks = [found[number] if (number := leaf.chain[-1].id) in found else next(read) for leaf in leaves]
     if len(blocks) == 1:
         return blocks[0]
+    differ = first_disagreement([leaf.chain for leaf in leaves], blocks)
+    if differ is not None:
+        raise _disagreement(leaves, differ, f"in one of {len(fields)} files")
     parts = zip((leaf.part for leaf in leaves), blocks, strict=True)
     return Leaves(sum(len(f.rows) for f in fields), tuple(parts))
 
