@@ -164,9 +164,13 @@ def stream(
         Half of it is for the window the caller works on, half for the one being read.
     """
 
+    # Resident pages of maps count as this process's memory. A small scan leaves them: they cost as much as decoding.
+    stay = sum(task.num_bytes for task in plan.tasks) <= budget // 2
+
     def read(window: Sequence[ScanUnit]) -> pa.Table:
         table, _ = read_units(context, plan.projection, window, request)
-        context.release(window)
+        if not stay:
+            context.release(window)
         return table
 
     def cut_at_page(unit: ScanUnit, share: float) -> tuple[ScanUnit, ScanUnit] | None:

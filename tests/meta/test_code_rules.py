@@ -88,6 +88,19 @@ def test_no_data_becomes_code() -> None:
     assert calls + imports + froms == []
 
 
+def test_frozen_classes_are_made_by_records() -> None:
+    # The standard library takes several times as long, at each first use in a process.
+    makers = [
+        _place(path, node)
+        for path, node in _nodes(ast.ImportFrom)
+        if isinstance(node, ast.ImportFrom)
+        and node.module == "dataclasses"
+        and any(alias.name == "dataclass" for alias in node.names)
+        and path != PACKAGE / "records.py"
+    ]
+    assert makers == []
+
+
 def test_nothing_is_put_off() -> None:
     sources = [
         p

@@ -8,7 +8,6 @@ only where nothing around it is: sparse structures of 2.3 and levels differ abou
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from lancecy.encodings.blocks.memory import mask_of
 from lancecy.encodings.blocks.select import offsets_of, stored_offsets
 from lancecy.encodings.model.block import Block, FixedList, Listed, Pieces, Structured
+from lancecy.records import dataclass
 from lancecy.schema import Field
 
 __all__ = ["Disagreement", "first_disagreement"]
