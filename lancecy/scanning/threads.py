@@ -163,7 +163,6 @@ def stream(
     budget : int, bytes
         Half of it is for the window the caller works on, half for the one being read.
     """
-
     # Resident pages of maps count as this process's memory. A small scan leaves them: they cost as much as decoding.
     stay = sum(task.num_bytes for task in plan.tasks) <= budget // 2
 

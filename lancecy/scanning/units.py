@@ -138,14 +138,15 @@ def split_unit(unit: FilteredUnit, max_rows: int) -> Iterator[FilteredUnit]:
     if len(unit.rows) <= max_rows:
         yield unit
         return
+    first = 0
     for start in range(0, len(unit.rows), max_rows):
         rows = unit.rows.slice(start, max_rows)
         reused = {name: column.slice(start, max_rows) for name, column in unit.reused.items()}
         mask = None if unit.mask is None else unit.mask.slice(start, max_rows)
-        if mask is None:
-            yield FilteredUnit(unit.files, rows, rows, None, reused)
-        elif mask.true_count:
-            yield FilteredUnit(unit.files, rows, rows.pick(_positions(mask)), mask, reused)
+        count = len(rows) if mask is None else mask.true_count
+        if count:
+            yield FilteredUnit(unit.files, rows, unit.picked.slice(first, count), mask, reused)
+        first += count
 
 
 def first_rows(units: Sequence[FilteredUnit], most: int) -> Iterator[FilteredUnit]:
