@@ -74,7 +74,7 @@ class Sink:
             self.write(data)
         return position
 
-    def place(self, data: bytes | memoryview) -> int:
+    def place(self, data: bytes | bytearray | memoryview) -> int:
         """Copy the bytes, and return their position in the file.
 
         Raises

@@ -21,7 +21,7 @@ from lancecy.encodings.model.pages import EncodedPage
 from lancecy.file.sink import Sink
 from lancecy.file.tail import MAGIC
 from lancecy.file.v2.stored_pages import StoredPage
-from lancecy.file.v2.wire import PlacedPage, encode_column, encode_descriptor, encode_spec
+from lancecy.file.v2.wire import encode_column, encode_descriptor, encode_page, encode_spec
 from lancecy.schema import Schema
 from lancecy.store.base import Memory
 
@@ -52,8 +52,8 @@ class V2Output:
     ) -> None:
         self._sink = sink
         self._version = version
-        self._blobs = blobs
-        self._columns: list[list[PlacedPage]] = [[] for _ in range(num_columns)]
+        # Messages of pages: objects of all pages of a wide table would cost the interpreter's collector a pass.
+        self._columns = [bytearray(encode_column(number in blobs)) for number in range(num_columns)]
         self._buffers: list[tuple[int, int]] = []
 
     @property
@@ -84,15 +84,10 @@ class V2Output:
     def _add(
         self, column: int, encoding: bytes, buffers: Sequence[Memory], length: int, first_row: int
     ) -> None:
-        positions = tuple([self._sink.write_aligned(buffer, _PADDING) for buffer in buffers])
-        placed = PlacedPage(
-            encoding=encoding,
-            positions=positions,
-            sizes=tuple(buffer.size for buffer in buffers),
-            length=length,
-            first_row=first_row if self._version > (2, 0) else 0,
-        )
-        self._columns[column].append(placed)
+        positions = [self._sink.write_aligned(buffer, _PADDING) for buffer in buffers]
+        sizes = [buffer.size for buffer in buffers]
+        row = first_row if self._version > (2, 0) else 0
+        self._columns[column] += encode_page(encoding, positions, sizes, length, row)
 
     def place(self, memory: Memory, starts: Int64, lengths: Int64) -> Int64:
         """Write values outside of pages, each at a multiple of 64.
@@ -155,10 +150,7 @@ class V2Output:
         """
         self._aligned()
         descriptor = self._place(encode_descriptor(schema, num_rows))
-        columns = [
-            self._place(encode_column(pages, number in self._blobs))
-            for number, pages in enumerate(self._columns)
-        ]
+        columns = [self._place(message) for message in self._columns]
         first = columns[0][0] if columns else self.position
         column_table, _ = self._place(np.array(columns, "<u8").tobytes())
         buffers = [descriptor, *self._buffers]
@@ -169,7 +161,7 @@ class V2Output:
         self._place(struct.pack("<QQQIIHH4s", first, column_table, buffer_table, *counts))
         self._sink.finish()
 
-    def _place(self, data: bytes) -> tuple[int, int]:
+    def _place(self, data: bytes | bytearray) -> tuple[int, int]:
         return self._sink.place(data), len(data)
 
     def _aligned(self) -> int:

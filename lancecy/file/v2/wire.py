@@ -34,7 +34,6 @@ from lancecy.store.base import Memory
 __all__ = [
     "ARRAY_ENCODING",
     "ColumnMessage",
-    "PlacedPage",
     "column_names",
     "decode_children",
     "decode_column",
@@ -43,6 +42,7 @@ __all__ = [
     "decode_schema_fields",
     "encode_column",
     "encode_descriptor",
+    "encode_page",
     "encode_spec",
     "parse_spec",
 ]
@@ -338,28 +338,6 @@ def _named_columns(
             yield name, field.logical_type
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedPage:
-    """A page whose buffers are in the file.
-
-    Attributes
-    ----------
-    encoding : bytes
-        From ``encode_spec``.
-    positions, sizes : tuple of int, bytes
-        Of the buffers, in the file.
-    length : int
-    first_row : int
-        Row of the file; 0 in 2.0 files.
-    """
-
-    encoding: bytes
-    positions: tuple[int, ...]
-    sizes: tuple[int, ...]
-    length: int
-    first_row: int
-
-
 def encode_spec(spec: PageSpec, version: tuple[int, int]) -> bytes:
     """Encode the description of a page's encoding.
 
@@ -379,15 +357,36 @@ def _encoded_layout(spec: PageSpec) -> bytes:
     return _any(v21_encode_wire.PAGE_TYPE, v21_encode_wire.encode_layout(spec))
 
 
-def encode_column(pages: Sequence[PlacedPage], has_blobs: bool = False) -> bytes:
-    """Encode the ColumnMetadata message of a column; ``has_blobs``: of blobs in a 2.0 file."""
+def encode_page(
+    encoding: bytes, positions: Sequence[int], sizes: Sequence[int], length: int, first_row: int
+) -> bytes:
+    """Encode a ColumnMetadata message with one page, which follows those of other pages.
+
+    Parameters
+    ----------
+    encoding : bytes
+        From ``encode_spec``.
+    positions, sizes : sequence of int, bytes
+        Of the buffers, in the file.
+    length : int
+    first_row : int
+        Row of the file; 0 in 2.0 files.
+    """
+    message = file2_pb2.ColumnMetadata()
+    page = message.pages.add()
+    page.length = length
+    page.priority = first_row
+    page.encoding.direct.encoding = encoding
+    page.buffer_offsets.extend(positions)
+    page.buffer_sizes.extend(sizes)
+    return message.SerializeToString()
+
+
+@cache
+def encode_column(has_blobs: bool = False) -> bytes:
+    """Encode the start of a ColumnMetadata message, before its pages; ``has_blobs``: of blobs in a 2.0 file."""
     message = file2_pb2.ColumnMetadata()
     message.encoding.direct.encoding = _column_encoding(has_blobs)
-    for placed in pages:
-        page = message.pages.add(length=placed.length, priority=placed.first_row)
-        page.encoding.direct.encoding = placed.encoding
-        page.buffer_offsets.extend(placed.positions)
-        page.buffer_sizes.extend(placed.sizes)
     return message.SerializeToString()
 
 
@@ -397,7 +396,6 @@ def encode_descriptor(schema: Schema, num_rows: int) -> bytes:
     return file_pb2.FileDescriptor(schema=fields, length=num_rows).SerializeToString()
 
 
-@cache
 def _column_encoding(has_blobs: bool) -> bytes:
     kind = v20_encode_wire.encode_blob_column() if has_blobs else v20_encode_wire.encode_plain_column()
     return _any(v20_encode_wire.COLUMN_TYPE, kind)

@@ -79,7 +79,9 @@ def write_texts(leaf: ShreddedLeaf, block: VariableWidth, version: tuple[int, in
     if longest >= WIDE:
         return write_zipped_rows(leaf, stored, spec)
     values = text_values(stored)
-    return None if values is None else write_mini_block(leaf, replace(values, spec=spec), is_large)
+    if values is not None and symbols is not None:
+        values = replace(values, spec=spec)
+    return None if values is None else write_mini_block(leaf, values, is_large)
 
 
 # -- symbols ----------------------------------------------------------------------------------
