@@ -399,11 +399,23 @@ def arranged(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     schema : Schema
         From :func:`fitted`.
     """
+    if _is_arranged(batch.schema, schema):
+        return batch
     columns = [
         map_nested(_arranged(batch.column(field.name), field), field, _is_other, _stored)
         for field in schema.fields
     ]
     return pa.RecordBatch.from_arrays(columns, names=list(schema.names))
+
+
+def _is_arranged(found: pa.Schema, schema: Schema) -> bool:
+    """Whether columns are in the order of the fields, and none has members or an extension type."""
+    is_plain = not any(field.children or _is_other(field) for field in schema.fields)
+    return (
+        is_plain
+        and found.names == list(schema.names)
+        and not any(isinstance(kind, pa.BaseExtensionType) for kind in found.types)
+    )
 
 
 def strict_paths(schema: Schema) -> tuple[tuple[str, ...], ...]:

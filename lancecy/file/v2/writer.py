@@ -89,8 +89,11 @@ class V2Writer(StreamedWriter):
         self._num_rows = 0
         self._sidecars = Sidecars(store, path)
         super().__init__(store.put_stream(path))
-        blobs = (number for number, node in enumerate(self._nodes) if has_all and node.is_blob)
-        self._output = V2Output(self._sink, self._version, len(self._nodes), frozenset(blobs))
+        blobs = [number for number, node in enumerate(self._nodes) if node.is_blob]
+        self._has_blobs = bool(blobs)
+        self._output = V2Output(
+            self._sink, self._version, len(self._nodes), frozenset(blobs if has_all else ())
+        )
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows; see ``FileWriter.write``."""
@@ -105,7 +108,8 @@ class V2Writer(StreamedWriter):
         if not batch.num_rows:
             return
         for pending, array in zip(self._pending, arrays, strict=True):
-            for written in pending.add(map_nested(array, pending.field, _is_blob, self._placed)):
+            placed = map_nested(array, pending.field, _is_blob, self._placed) if self._has_blobs else array
+            for written in pending.add(placed):
                 self._flush(pending, *written)
         self._num_rows += batch.num_rows
 

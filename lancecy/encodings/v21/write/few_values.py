@@ -25,14 +25,16 @@ from lancecy.encodings.model.pages import EncodedPage
 from lancecy.encodings.model.spec import Compressed, PackedBlocks, Plain, Spec, Variable
 from lancecy.encodings.v21.write.shred import ShreddedLeaf
 from lancecy.errors import UnsupportedError
+from lancecy.records import dataclass
 from lancecy.schema import Field
 from lancecy.store.base import Memory
 
 __all__ = [
     "FEWEST_BYTES",
+    "Distinct",
     "constant_bit",
+    "distinct_values",
     "few_distinct",
-    "likely_distinct",
     "stored_dictionary",
     "write_all_null",
     "write_constant",
@@ -95,8 +97,24 @@ _WORTH = 0.85
 # -- dictionaries -----------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Distinct:
+    """What is known of the distinct values of a page.
+
+    Attributes
+    ----------
+    likely : int
+        About how many there are.
+    coded : pyarrow.DictionaryArray or None
+        The values in codes, if all were looked at.
+    """
+
+    likely: int
+    coded: pa.DictionaryArray | None = None
+
+
 def few_distinct(
-    block: FixedWidth | VariableWidth, field: Field, likely: int, cost: Callable[[int], int], best: int
+    block: FixedWidth | VariableWidth, field: Field, found: Distinct, cost: Callable[[int], int], best: int
 ) -> Coded | None:
     """Values as codes, if that takes clearly less space; else None.
 
@@ -104,17 +122,17 @@ def few_distinct(
     ----------
     block : FixedWidth or VariableWidth
     field : Field
-    likely : int
-        Of :func:`likely_distinct`.
+    found : Distinct
+        Of :func:`distinct_values`.
     cost : function
         Bytes of codes and dictionary, of a number of distinct values.
     best : int, bytes
         What the values take in the best other encoding.
     """
     most = int(_WORTH * best)
-    if likely > _MOST_ITEMS or cost(likely) > most:
+    if found.likely > _MOST_ITEMS or cost(found.likely) > most:
         return None
-    coded = _array(block).dictionary_encode()
+    coded = _array(block).dictionary_encode() if found.coded is None else found.coded
     if len(coded.dictionary) > _MOST_ITEMS or cost(len(coded.dictionary)) > most:
         return None
     codes = coded.indices
@@ -122,8 +140,8 @@ def few_distinct(
     return Coded(len(codes), FixedWidth(len(codes), 32, stored), block_of(coded.dictionary, field))
 
 
-def likely_distinct(block: FixedWidth | VariableWidth) -> int:
-    """Number of distinct values, estimated from some of them, of all parts of the page.
+def distinct_values(block: FixedWidth | VariableWidth) -> Distinct:
+    """How many distinct values there are, estimated from some of them, of all parts of the page.
 
     Values that are seen once in the sample stand for many that are not seen: as many as the square root of the share
     of the sample. If most of the sample is seen once, it says nothing; all values count as distinct then, as those of a
@@ -131,16 +149,17 @@ def likely_distinct(block: FixedWidth | VariableWidth) -> int:
     """
     length = block.length
     if length < _FEWEST_VALUES or memory_of(block.values).size < FEWEST_BYTES:
-        return length
+        return Distinct(length)
     array = _array(block)
     if length <= _SAMPLE:
-        return len(array.unique())
+        coded = array.dictionary_encode()
+        return Distinct(len(coded.dictionary), coded)
     sample = array.take(pa.array(np.arange(_SAMPLE) * (length // _SAMPLE)))
     counts = sample.value_counts().field(1).to_numpy()
     once = int(np.count_nonzero(counts == 1))
     if 2 * once > _SAMPLE:
-        return length
-    return int((length / _SAMPLE) ** 0.5 * once) + int(counts.size) - once
+        return Distinct(length)
+    return Distinct(int((length / _SAMPLE) ** 0.5 * once) + int(counts.size) - once)
 
 
 def _array(block: FixedWidth | VariableWidth) -> pa.Array:

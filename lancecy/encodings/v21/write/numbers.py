@@ -7,6 +7,8 @@ Source: file sheet 2.1, sections 3.4 and 4.5.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lancecy import kernels
 from lancecy.encodings.blocks.memory import memory_of
 from lancecy.encodings.model.block import Coded, FixedWidth
@@ -16,8 +18,8 @@ from lancecy.encodings.v21.write.chunk_parts import ChunkedValues, packed_values
 from lancecy.encodings.v21.write.few_values import (
     FEWEST_BYTES,
     constant_bit,
+    distinct_values,
     few_distinct,
-    likely_distinct,
     stored_dictionary,
     write_constant,
 )
@@ -56,11 +58,12 @@ def write_numbers(leaf: ShreddedLeaf, block: FixedWidth, version: tuple[int, int
     # Releases read dictionaries of 64-bit numbers from 2.2 on, and of wider values in both versions.
     if (block.bits == 128 or (block.bits == 64 and is_large)) and best >= FEWEST_BYTES:
         runs, items = _for_dictionary(block, found)
+        distinct = distinct_values(block)
         # There are no more distinct values than runs.
         coded = few_distinct(
             block,
             leaf.field,
-            min(runs, likely_distinct(block)),
+            replace(distinct, likely=min(runs, distinct.likely)),
             lambda count: (
                 min(block.length * count.bit_length() >> 3, runs * _CODE_IN_RUN) + int(count * items)
             ),

@@ -23,7 +23,7 @@ from lancecy.encodings.model.layouts import level_limits
 from lancecy.encodings.model.pages import EncodedPage
 from lancecy.encodings.model.spec import Compressed, Spec, SymbolCoded, Variable
 from lancecy.encodings.v21.write.chunk_parts import text_values
-from lancecy.encodings.v21.write.few_values import few_distinct, likely_distinct, write_constant
+from lancecy.encodings.v21.write.few_values import Distinct, distinct_values, few_distinct, write_constant
 from lancecy.encodings.v21.write.fullzip import write_zipped_rows
 from lancecy.encodings.v21.write.miniblock import write_mini_block
 from lancecy.encodings.v21.write.numbers import WIDE, write_codes
@@ -60,19 +60,19 @@ def write_texts(leaf: ShreddedLeaf, block: VariableWidth, version: tuple[int, in
             return write_zipped_rows(leaf, packed, Compressed("zstd", Variable(block.offset_width)))
     plain = memory.size + offsets.nbytes
     coded = symbols = None
-    likely = likely_distinct(block) if longest < WIDE else block.length
+    distinct = distinct_values(block) if longest < WIDE else Distinct(block.length)
     item = block.offset_width + memory.size // block.length
 
     def cost(count: int) -> int:
         return (block.length * count.bit_length() >> 3) + count * item
 
     if longest < WIDE:
-        coded = few_distinct(block, leaf.field, likely, cost, int(_CLEARLY * plain))
+        coded = few_distinct(block, leaf.field, distinct, cost, int(_CLEARLY * plain))
     if coded is None and longest >= _SHORT:
         symbols = _symbols_of(block)
     if coded is None and longest < WIDE:
         best = plain if symbols is None else int(symbols.share * memory.size) + offsets.nbytes
-        coded = few_distinct(block, leaf.field, likely, cost, best)
+        coded = few_distinct(block, leaf.field, distinct, cost, best)
     if coded is not None:
         return write_codes(leaf, coded, version)
     stored, spec = (block, Variable(block.offset_width)) if symbols is None else symbols.coded(block)
