@@ -75,7 +75,7 @@ def _levels(codec: Spec | None, memory: Memory, count: int, num_rows: int, limit
     if codec is None:
         if memory.size % 2:
             raise FormatError(f"{memory.size} bytes of 16-bit levels")
-        return np.frombuffer(memory, "<u2").copy() if memory.size else None
+        return np.require(np.frombuffer(memory, "<u2"), requirements="A") if memory.size else None
     if isinstance(codec, PackedBlocks) and codec.packed_bits == 0 and count > num_rows:
         raise FormatError(f"{count} levels in no bytes, for {num_rows} rows")
     limits.check("page_bytes", count * 2, "bytes of the levels of a page")

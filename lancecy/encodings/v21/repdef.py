@@ -224,7 +224,11 @@ def _wrap_list(field: Field, block: Block, state: _State) -> Listed:
 def _trimmed(memory: NDArray[np.uint8], nbytes: int) -> NDArray[np.uint8]:
     """The first bytes: a view, or a copy if that frees most of the memory."""
     part = memory[:nbytes]
-    return part if nbytes * 2 >= memory.size else part.copy()
+    if nbytes * 2 >= memory.size:
+        return part
+    copy = uninitialized(nbytes, np.uint8)
+    copy[:] = part
+    return copy
 
 
 def _wrap_fixed_list(field: Field, block: Block, state: _State) -> FixedList:
