@@ -8,6 +8,7 @@ decorator of the standard library, whose ``replace``, ``fields`` and ``asdict`` 
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable, Collection, Sequence
 from operator import attrgetter
 from reprlib import recursive_repr
@@ -36,7 +37,7 @@ def _dataclass(
     given : type or None
         None makes a decorator.
     frozen, slots, eq, repr, kw_only : bool
-        As in the standard library. A frozen class has no ``InitVar``, and subclasses with fields are made here too.
+        As in the standard library. A frozen class has no ``InitVar``.
 
     Examples
     --------
@@ -70,7 +71,15 @@ def _frozen(given: type, *, slots: bool, eq: bool, repr: bool, kw_only: bool) ->
     if given.__doc__ is None:
         # The standard library would write the signature, which takes as long as the rest.
         given.__doc__ = given.__name__
-    cls: type = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(given)
+    # The standard library refuses a frozen subclass of a class that is not, and the reverse.
+    from_frozen = any(
+        params.frozen for base in given.__mro__ if (params := vars(base).get("__dataclass_params__"))
+    )
+    make = dataclasses.dataclass(
+        init=False, repr=False, eq=False, frozen=from_frozen, slots=slots, kw_only=kw_only
+    )
+    cls: type = make(given)
+    vars(cls)["__dataclass_params__"].frozen = True
     fields = dataclasses.fields(cls)
     methods: dict[str, Callable[..., Any]] = {"__init__": _init(cls, fields)}
     if repr:
@@ -118,9 +127,12 @@ def _init(cls: type, fields: Sequence[dataclasses.Field[Any]]) -> Callable[..., 
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
     parameters = ", ".join([*given, *(named if len(named) > 1 else ())])
-    # The names are those of the class's own source.
-    exec(f"def __init__({parameters}):\n " + "\n ".join(body or ["pass"]), scope)  # noqa: S102
-    made: Callable[..., None] = scope["__init__"]
+    lines = [f"def _made({', '.join(scope)}):", f" def __init__({parameters}):"]
+    lines += [*(f"  {line}" for line in body or ["pass"]), " return __init__"]
+    found: dict[str, Any] = {}
+    # The names are those of the class's own source. In its module, ``typing.get_type_hints`` finds the types.
+    exec("\n".join(lines), vars(sys.modules.get(cls.__module__, dataclasses)), found)  # noqa: S102
+    made: Callable[..., None] = found["_made"](**scope)
     made.__qualname__, made.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
     made.__annotations__ = {**{field.name: field.type for field in fields if field.init}, "return": None}
     return made

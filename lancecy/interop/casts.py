@@ -246,10 +246,11 @@ def exact(array: pa.Array, kind: pa.DataType) -> pa.Array:
     made = _as(array, kind)
     if num_infinite(made) and num_infinite(made) > num_infinite(array):
         raise pa.ArrowInvalid(f"a value is too large for {kind}")
-    if _is_bounded(kind) and not _is_bounded(array.type):
+    if _is_bounded(kind):
         # Arrow takes any integer as a time of day, and as the milliseconds of a date.
-        for _, values in _flat(array, made):
-            values.validate(full=True)
+        for given, values in _flat(array, made):
+            if not _is_bounded(given.type):
+                values.validate(full=True)
     if _may_lose(kind) and not all(starmap(_is_kept, _flat(array, made))):
         raise pa.ArrowInvalid(f"a part of a value would be lost in {kind}")
     return made

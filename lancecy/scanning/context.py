@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from itertools import zip_longest
@@ -327,6 +327,18 @@ class ScanContext:
                 drop = getattr(part.source.store, "release", None)
                 if drop is not None:
                     drop(part.source.path)
+
+    def leave(self, fragments: Mapping[int, float], most: int) -> None:
+        """Leave resident pages of the mapped files of fragments, of which about so many bytes were read.
+
+        Once scans of this process left more than ``most`` bytes, all of them are given back, as by :meth:`release`: a
+        loop of small scans over a large table would fill the memory.
+        """
+        for fragment_id, nbytes in fragments.items():
+            for part in self.files(fragment_id).parts:
+                leave = getattr(part.source.store, "leave", None)
+                if leave is not None:
+                    leave(part.source.path, nbytes, most)
 
     def physical_rows(self, fragment: Fragment) -> int:
         """Rows including deleted ones, from the manifest where it states them."""

@@ -163,12 +163,16 @@ def stream(
     budget : int, bytes
         Half of it is for the window the caller works on, half for the one being read.
     """
-    # Resident pages of maps count as this process's memory. A small scan leaves them: they cost as much as decoding.
-    stay = sum(task.num_bytes for task in plan.tasks) <= budget // 2
+    # Resident pages of maps count as this process's memory. A small scan leaves them: dropping them costs as much as decoding.
+    is_small = sum(task.num_bytes for task in plan.tasks) <= budget // 2
+    left_bytes = _bytes_of_fragments(plan) if is_small else {}
 
     def read(window: Sequence[ScanUnit]) -> pa.Table:
         table, _ = read_units(context, plan.projection, window, request)
-        if not stay:
+        if is_small:
+            fragments = {unit.fragment for unit in window} & left_bytes.keys()
+            context.leave({each: left_bytes.pop(each) for each in fragments}, budget // 2)
+        else:
             context.release(window)
         return table
 
@@ -192,6 +196,15 @@ def stream(
         del taken
         if left == 0:
             return
+
+
+def _bytes_of_fragments(plan: ScanPlan) -> dict[int, float]:
+    """About how many bytes a scan reads of each fragment."""
+    found: dict[int, float] = {}
+    for task in plan.tasks:
+        for unit in task.units:
+            found[unit.fragment] = found.get(unit.fragment, 0.0) + task.num_bytes / len(task.units)
+    return found
 
 
 def read_ahead(

@@ -154,6 +154,18 @@ class LocalStore:
         """
         _MAPS.release(f"{self._root}/{check_path(path)}")
 
+    def leave(self, path: str, nbytes: float, most: int) -> None:
+        """Leave the pages of a mapped file, until more than ``most`` bytes of all files were left; then drop those of all.
+
+        Parameters
+        ----------
+        path : str
+        nbytes : float, bytes
+            About as many were read now.
+        most : int, bytes
+        """
+        _MAPS.leave(f"{self._root}/{check_path(path)}", nbytes, most)
+
     def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
         folder = check_prefix(prefix)
         return self._list(folder, start_after or "")

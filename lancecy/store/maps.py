@@ -121,6 +121,9 @@ class MapCache:
         self.most = most
         self._maps: OrderedDict[str, tuple[Identity, Memory]] = OrderedDict()
         self._alive: WeakValueDictionary[tuple[str, Identity], Memory] = WeakValueDictionary()
+        # Bytes of the pages that readers left in memory, by path, and about their sum.
+        self._left: dict[str, float] = {}
+        self._left_bytes = 0.0
 
     def __len__(self) -> int:
         return len(self._maps)
@@ -163,10 +166,24 @@ class MapCache:
 
     def release(self, path: str) -> None:
         """Drop the pages of a file's map from this process's memory; reading loads them again."""
+        self._left_bytes -= self._left.pop(path, 0)
         entry = self._maps.get(path)
         # The memory of a file that was copied would be cleared.
         if entry is not None and isinstance(entry[1].base, _Mapping):
             _madvise(entry[1].ctypes.data, entry[1].size, mmap.MADV_DONTNEED)
+
+    def leave(self, path: str, nbytes: float, most: int) -> None:
+        """Leave pages of a file's map in this process's memory, but drop those of all files if more than ``most`` bytes were left."""
+        entry = self._maps.get(path)
+        if entry is None:
+            return
+        before = self._left.get(path, 0)
+        after = self._left[path] = min(entry[1].size, before + nbytes)
+        self._left_bytes += after - before
+        if self._left_bytes > most:
+            left, self._left, self._left_bytes = self._left, {}, 0.0
+            for each in [*left]:
+                self.release(each)
 
 
 _NETWORK = frozenset(

@@ -8,7 +8,7 @@ Facts: table sheet, section 8.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -56,19 +56,22 @@ def physical_batches(
     [[0, 5, 0, 7], [0]]
     """
     live = at = 0
+    # Those of the batches may say more than the schema, such as that the items of vectors cannot be null.
+    kinds = [field.storage_type for field in schema.fields]
     for batch in batches:
         if not batch.num_rows:
             continue
         offsets = physical(np.arange(live, live + batch.num_rows, dtype=np.int64))
         live += batch.num_rows
-        yield from _deleted_rows(schema, version, max(at, int(offsets[0]) - _MOST_ROWS) - at)
+        kinds = batch.schema.types
+        yield from _deleted_rows(schema, kinds, version, max(at, int(offsets[0]) - _MOST_ROWS) - at)
         at = max(at, int(offsets[0]) - _MOST_ROWS)
         stop = int(offsets[-1]) + 1
         yield (
             batch if stop - at == batch.num_rows else _spread(batch, offsets - at, stop - at, schema, version)
         )
         at = stop
-    yield from _deleted_rows(schema, version, num_rows - at)
+    yield from _deleted_rows(schema, kinds, version, num_rows - at)
 
 
 def _spread(
@@ -84,10 +87,13 @@ def _spread(
     return pa.RecordBatch.from_arrays(list(map(as_array, columns)), names=batch.schema.names)
 
 
-def _deleted_rows(schema: Schema, version: str, num_rows: int) -> Iterator[pa.RecordBatch]:
+def _deleted_rows(
+    schema: Schema, kinds: Sequence[pa.DataType], version: str, num_rows: int
+) -> Iterator[pa.RecordBatch]:
     for start in range(0, num_rows, _MOST_ROWS):
-        first = pa.array(np.zeros(min(_MOST_ROWS, num_rows - start), np.int64))
-        columns = [_filler(field, field.storage_type, version).take(first) for field in schema.fields]
+        first = np.zeros(min(_MOST_ROWS, num_rows - start), np.int64)
+        pairs = zip(schema.fields, kinds, strict=True)
+        columns = [as_array(taken(_filler(field, kind, version), first)) for field, kind in pairs]
         yield pa.RecordBatch.from_arrays(columns, names=list(schema.names))
 
 

@@ -218,6 +218,19 @@ def test_blobs_beside_deleted_rows(tmp_path: Path, kind: str) -> None:
         ]
 
 
+@pytest.mark.parametrize("version", VERSIONS[1:])
+@pytest.mark.parametrize("dead", [[0, 1], [4, 5]])
+def test_vectors_in_structs_whose_items_cannot_be_null_beside_deleted_rows(
+    tmp_path: Path, version: str, dead: list[int]
+) -> None:
+    ds = lancecy.write_dataset({"id": range(6)}, tmp_path / "t", data_storage_version=version)
+    ds.delete(f"id IN {tuple(dead)}")
+    kind = pa.struct([("v", pa.list_(pa.field("item", pa.int16(), nullable=False), 2))])
+    rows = pa.table({"s": pa.array([{"v": [n, -n]} for n in range(4)], kind)})
+    ds.add_columns(pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches(max_chunksize=1)))
+    assert [row["s"] for row in checked(ds)] == rows["s"].to_pylist()
+
+
 def test_batches_of_a_0_1_fragment_stay_aligned(tmp_path: Path) -> None:
     table = pa.table({"id": range(1000)})
     lance.write_dataset(table, tmp_path / "t", data_storage_version="legacy", max_rows_per_group=70)

@@ -66,3 +66,13 @@ def test_integers_that_are_no_time_and_no_date_are_refused(
     first = values.slice(0, 1)
     if len(values) > 1:
         assert cast_array(first, pa.field("c", kind)).equals(first.cast(kind))
+
+
+def test_such_an_integer_beside_a_time_is_refused() -> None:
+    times = pa.array([1], pa.time32("s"))
+    rows = pa.StructArray.from_arrays([pa.array([10**15]), times], ["a", "b"])
+    kind = pa.struct([("a", pa.time64("us")), ("b", pa.time32("s"))])
+    with pytest.raises(SchemaError, match="1000000000000000 is not within"):
+        cast_array(rows, pa.field("c", kind))
+    fitting = pa.StructArray.from_arrays([pa.array([10**6]), times], ["a", "b"])
+    assert cast_array(fitting, pa.field("c", kind)).equals(fitting.cast(kind))

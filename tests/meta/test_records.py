@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import inspect
 import pickle
+import typing
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -32,6 +33,11 @@ class Pickled:
 @made_here(frozen=True, slots=True)
 class Below(Pickled):
     z: str = "z"
+
+
+@made_here(frozen=True)
+class Holder:
+    held: Pickled
 
 
 def _point(maker: Decorator) -> Any:
@@ -183,3 +189,19 @@ def test_objects_are_pickled_copied_and_replaced() -> None:
     match below:
         case Below(x, y, z):
             assert (x, y, z) == (1, [2], "three")
+
+
+def test_the_types_of_arguments_are_found() -> None:
+    assert typing.get_type_hints(Holder.__init__) == {"held": Pickled, "return": type(None)}
+
+
+def test_the_standard_library_makes_frozen_subclasses() -> None:
+    class Child(Below):
+        w: int = 0
+
+    child: Any = dataclasses.dataclass(frozen=True)(Child)
+    assert child(1, w=2) == child(1, [], "z", 2)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        child(1).w = 3
+    with pytest.raises(TypeError, match="frozen"):
+        dataclasses.dataclass(Child)

@@ -117,6 +117,25 @@ def test_memory_of_a_stream_stays_within_its_budget(tmp_path: Path, version: str
     assert int(done.stdout) < budget + (200 << 20)
 
 
+def _resident(root: str) -> int:
+    """Bytes of the maps of a table's files that count as this process's memory."""
+    blocks = Path("/proc/self/smaps").read_text().split("VmFlags")
+    lines = [line for block in blocks if root in block for line in block.splitlines()]
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Rss:"))
+
+
+def test_small_streams_leave_few_pages_in_memory(tmp_path: Path, data_version: str) -> None:
+    root = write_table(str(tmp_path / "t"), fragments=12, rows=6_000, data_version=data_version)
+    size = sum(p.stat().st_size for p in (tmp_path / "t").rglob("*.lance"))
+    ds, largest = lancecy.dataset(root), 0
+    for fragment in ds.get_fragments():
+        rows = sum(batch.num_rows for batch in ds.to_batches(fragments=[fragment], memory_bytes=size // 2))
+        assert rows == 6_000
+        largest = max(largest, _resident(root))
+    # Half of the budget is for the pages that were left, and the stream that goes beyond it gives them back.
+    assert size // 12 < largest < size // 2
+
+
 def test_a_stream_of_many_small_windows_has_every_row(tmp_path: Path, data_version: str) -> None:
     ds = lancecy.dataset(write_table(str(tmp_path / "t"), fragments=6, data_version=data_version))
     scanner = ds.scanner()

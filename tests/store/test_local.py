@@ -197,6 +197,30 @@ def test_dropped_map_is_unmapped(root: Path) -> None:
     assert not is_mapped()
 
 
+def test_pages_that_were_left_are_dropped_beyond_a_bound(root: Path) -> None:
+    store = LocalStore(str(root))
+    views = []
+    for name in "abc":
+        store.put(f"data/{name}", DATA * 40)
+        views.append(store.get(f"data/{name}"))
+    nbytes = len(DATA) * 40
+
+    def resident() -> list[bool]:
+        blocks = Path("/proc/self/smaps").read_text().split("VmFlags")
+        found = [next(b for b in blocks if f"{root}/data/{name}" in b) for name in "abc"]
+        return ["\nRss:                   0 kB" not in block for block in found]
+
+    assert all(int(view.sum()) > 0 for view in views)
+    store.leave("data/a", nbytes, 2 * nbytes)
+    store.leave("data/a", 5 * nbytes, 2 * nbytes)  # it has no more pages than its size
+    store.leave("data/never-mapped", 5 * nbytes, 2 * nbytes)
+    store.leave("data/b", nbytes, 2 * nbytes)
+    assert resident() == [True, True, True]
+    store.leave("data/c", 1, 2 * nbytes)
+    assert resident() == [False, False, False]
+    assert views[0].tobytes() == DATA * 40
+
+
 def test_released_pages_come_back(root: Path) -> None:
     store = LocalStore(str(root))
     store.put("data/a", DATA * 40)
