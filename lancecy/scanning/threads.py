@@ -165,13 +165,20 @@ def stream(
     """
     # Resident pages of maps count as this process's memory. A small scan leaves them: dropping them costs as much as decoding.
     is_small = sum(task.num_bytes for task in plan.tasks) <= budget // 2
-    left_bytes = _bytes_of_fragments(plan) if is_small else {}
+    left_bytes: dict[int, float] = {}
+
+    def sized() -> Iterator[tuple[Sequence[ScanUnit], float]]:
+        for task in plan.tasks:
+            for unit in task.units if is_small else ():
+                nbytes = task.num_bytes / len(task.units)
+                left_bytes[unit.fragment] = left_bytes.get(unit.fragment, 0.0) + nbytes
+            yield task.units, task.num_bytes
 
     def read(window: Sequence[ScanUnit]) -> pa.Table:
         table, _ = read_units(context, plan.projection, window, request)
         if is_small:
-            fragments = {unit.fragment for unit in window} & left_bytes.keys()
-            context.leave({each: left_bytes.pop(each) for each in fragments}, budget // 2)
+            fragments = {unit.fragment for unit in window}
+            context.leave({each: left_bytes.pop(each, 0.0) for each in fragments}, budget // 2)
         else:
             context.release(window)
         return table
@@ -182,10 +189,9 @@ def stream(
 
     skip = request.offset if request.filter is not None else 0
     left = request.limit if request.filter is not None else None
-    sizes = ((task.units, task.num_bytes) for task in plan.tasks)
     # Where reading costs requests, small windows cost more of them.
     cut_off, on_demand = (cut_at_page, _ON_DEMAND) if context.snapshot.is_mapped else (None, 0)
-    found = windows(sizes, max(1, budget // 3), cut_off)
+    found = windows(sized(), max(1, budget // 3), cut_off)
     for _, table in read_ahead(context, found, read, on_demand=on_demand):
         taken = slice_rows(table, skip, left)
         skip = max(0, skip - table.num_rows)
@@ -196,15 +202,6 @@ def stream(
         del taken
         if left == 0:
             return
-
-
-def _bytes_of_fragments(plan: ScanPlan) -> dict[int, float]:
-    """About how many bytes a scan reads of each fragment."""
-    found: dict[int, float] = {}
-    for task in plan.tasks:
-        for unit in task.units:
-            found[unit.fragment] = found.get(unit.fragment, 0.0) + task.num_bytes / len(task.units)
-    return found
 
 
 def read_ahead(
