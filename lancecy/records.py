@@ -102,22 +102,21 @@ def _init(cls: type, fields: Sequence[dataclasses.Field[Any]]) -> Callable[..., 
     scope: dict[str, Any] = {"_missing": dataclasses.MISSING, "_set": object.__setattr__}
     given, named, body = ["self"], ["*"], []
     for field in fields:
-        name, value = field.name, field.name
+        name, known = field.name, f"_known_{field.name}"
+        default = absent = ""
         if field.default is not dataclasses.MISSING:
-            scope[f"_default_{name}"] = field.default
-            parameter = f"{name}=_default_{name}"
+            scope[known] = field.default
+            default = absent = known
         elif field.default_factory is not dataclasses.MISSING:
-            scope[f"_make_{name}"] = field.default_factory
-            parameter = f"{name}=_missing"
-            value = f"_make_{name}() if {name} is _missing else {name}"
+            scope[known] = field.default_factory
+            default, absent = "_missing", f"{known}()"
+        if field.init:
+            (named if field.kw_only else given).append(f"{name}={default}" if default else name)
+            value = f"{absent} if {name} is _missing else {name}" if default == "_missing" else name
+        elif absent:
+            value = absent
         else:
-            parameter = name
-        if not field.init:
-            if parameter == name:
-                continue  # ``__post_init__`` sets it
-            value = parameter.partition("=")[2] if "_default_" in parameter else f"_make_{name}()"
-        else:
-            (named if field.kw_only else given).append(parameter)
+            continue  # ``__post_init__`` sets it
         slot = getattr(cls, name, None)
         if isinstance(slot, MemberDescriptorType):
             scope[f"_set_{name}"] = slot.__set__
