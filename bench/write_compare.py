@@ -85,13 +85,13 @@ def repeated(data: pa.Table, count: int, write: Write, path: str, version: str) 
     return time.perf_counter() - started
 
 
-def columns(count: int, num_rows: int) -> pa.Table:
-    """``count`` columns: integers, floats, integers with nulls, words, lists and structs in turn."""
+def columns(count: int, num_rows: int, kinds: int = 6) -> pa.Table:
+    """``count`` columns: the first ``kinds`` of integers, floats, integers with nulls, words, lists and structs in turn."""
     random = np.random.default_rng(9)
 
     def column(number: int) -> pa.Array:
         small = random.integers(0, 1000, num_rows)
-        kind = number % 6
+        kind = number % kinds
         if kind == 0:
             return pa.array(small)
         if kind == 1:
@@ -109,12 +109,13 @@ def columns(count: int, num_rows: int) -> pa.Table:
     return pa.table({f"c{number}": column(number) for number in range(count)})
 
 
-WIDE: dict[str, tuple[int, int, int]] = {
-    "10,000 x 100": (10_000, 100, 1),
-    "1,000 x 1,000": (1_000, 1_000, 1),
-    "20 x 100, 50 times": (20, 100, 50),
+WIDE: dict[str, tuple[int, int, int, int]] = {
+    "10,000 x 100": (10_000, 100, 6, 1),
+    "10,000 x 100, flat": (10_000, 100, 4, 1),
+    "1,000 x 1,000": (1_000, 1_000, 6, 1),
+    "20 x 100, 50 times": (20, 100, 6, 50),
 }
-"""Tables of many columns or few rows: columns, rows, and how often each is written."""
+"""Tables of many columns or few rows: columns, rows, kinds of columns, and how often each is written."""
 
 
 def measure(
@@ -165,8 +166,8 @@ def main() -> None:
         for name in (work for each in given for work in (WIDE if each == "wide" else [each])):
             run: Work
             if name in WIDE:
-                wide, num_rows, count = WIDE[name]
-                data = columns(wide, num_rows)
+                wide, num_rows, kinds, count = WIDE[name]
+                data = columns(wide, num_rows, kinds)
                 run, engines = partial(repeated, data, count, version=chosen.version), TABLES
             elif name == "appends":
                 run, engines = partial(appends, chosen.appends, version=chosen.version), TABLES

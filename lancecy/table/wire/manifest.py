@@ -141,7 +141,12 @@ def decode_written(data: Written, limits: Limits = DEFAULT_LIMITS) -> Manifest:
 def _decoded(memory: Memory, limits: Limits) -> tuple[Manifest, table_pb2.Manifest]:
     raw = _message_bytes(memory, limits)
     message = parse_message(table_pb2.Manifest, raw, "manifest", limits)
-    return _manifest(message, memory, limits, lambda: _checked_in_bulk(message, raw, limits)), message
+
+    def look() -> _Found:
+        check_fields(message.fields, limits)
+        return _checked_in_bulk(message, raw, limits)
+
+    return _manifest(message, memory, limits, look), message
 
 
 @lru_cache(maxsize=8)
@@ -295,7 +300,6 @@ def _manifest(
     storage = message.data_format
     if storage.file_format not in ("", "lance"):
         raise UnsupportedError(f"data files of format {storage.file_format!r}", feature=storage.file_format)
-    check_fields(message.fields, limits)
     makers: dict[str, Callable[[], object]] = {
         "schema": lambda: build_schema(message.fields, message.schema_metadata)
     }
