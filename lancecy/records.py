@@ -1,6 +1,6 @@
 """``dataclass``, which makes frozen classes in a fraction of the time.
 
-The standard library compiles six functions for each frozen class; those of lancecy took a quarter of the time of
+The standard library compiles six functions for each frozen class; those of lancecy took a fifth of the time of
 its first use in a process. Here only ``__init__`` is compiled, and sets slots through their descriptors. Type checkers see the
 decorator of the standard library, whose ``replace``, ``fields`` and ``asdict`` take the classes.
 """
