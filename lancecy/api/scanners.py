@@ -45,7 +45,7 @@ class Scanner:
     order_by : str, ColumnOrdering, or sequence of these or of (name, "ascending" | "descending"), optional
         Sort keys of the result; they need not be among the returned columns.
     memory_bytes : int, bytes
-        Memory budget of a stream.
+        Memory budget of a stream, counted as files store the rows.
     strict_batch_size : bool
         Batches of a stream have exactly ``batch_size`` rows, the last one may have fewer. Raises ``LimitError``
         if one batch cannot hold them: dictionaries with more values than codes, text beyond 2 GiB.
