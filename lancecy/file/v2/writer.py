@@ -177,7 +177,9 @@ class V2Writer(StreamedWriter):
             for field_id, num_rows in self._headers.items():
                 self._output.add(self._numbers[field_id], header_page(num_rows), 0)
             self._sidecars.finish()
-            fields = tuple(_as_stored(field) for field in self._schema.fields)
+            fields = self._schema.fields
+            if self._has_blobs:
+                fields = tuple(_as_stored(field) for field in fields)
             self._output.end(Schema(fields, self._metadata), self._num_rows)
         self._publish()
         return FileSummary(
