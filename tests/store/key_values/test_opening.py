@@ -17,7 +17,13 @@ from fsspec.implementations.local import LocalFileSystem
 
 import lancecy
 from lancecy.errors import StoreError, UnsupportedError
-from lancecy.store.key_values import ManifestItem, ManifestKeyValue, MemoryKeyValue, register_key_values
+from lancecy.store.key_values import (
+    ManifestItem,
+    ManifestKeyValue,
+    MemoryKeyValue,
+    opening,
+    register_key_values,
+)
 from lancecy.store.uri import open_store
 from lancecy.table.versions import ExternalVersions, version_store
 
@@ -104,7 +110,9 @@ def test_local_disk_takes_one_too(tmp_path: Path) -> None:
     assert items.latest(str(tmp_path / "t/tree/try")) is None
 
 
-def test_scheme_of_an_own_store_can_be_registered(tmp_path: Path) -> None:
+def test_scheme_of_an_own_store_can_be_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Messages of other tests list the schemes that are known.
+    monkeypatch.setattr(opening, "_FACTORIES", dict(opening._FACTORIES))
     items = MemoryKeyValue()
 
     def opened(url: str, options: Any) -> ManifestKeyValue:
