@@ -21,7 +21,7 @@ from lancecy.encodings.model.pages import EncodedPage
 from lancecy.file.sink import Sink
 from lancecy.file.tail import MAGIC
 from lancecy.file.v2.stored_pages import StoredPage
-from lancecy.file.v2.wire import encode_column, encode_descriptor, encode_page, encode_spec
+from lancecy.file.v2.wire import encode_column_page, encode_column_start, encode_descriptor, encode_spec
 from lancecy.schema import Schema
 from lancecy.store.base import Memory
 
@@ -53,7 +53,7 @@ class V2Output:
         self._sink = sink
         self._version = version
         # Messages of pages: objects of all pages of a wide table would cost the interpreter's collector a pass.
-        self._columns = [bytearray(encode_column(number in blobs)) for number in range(num_columns)]
+        self._columns = [bytearray(encode_column_start(number in blobs)) for number in range(num_columns)]
         self._buffers: list[tuple[int, int]] = []
 
     @property
@@ -87,7 +87,7 @@ class V2Output:
         positions = [self._sink.write_aligned(buffer, _PADDING) for buffer in buffers]
         sizes = [buffer.size for buffer in buffers]
         row = first_row if self._version > (2, 0) else 0
-        self._columns[column] += encode_page(encoding, positions, sizes, length, row)
+        self._columns[column] += encode_column_page(encoding, positions, sizes, length, row)
 
     def place(self, memory: Memory, starts: Int64, lengths: Int64) -> Int64:
         """Write values outside of pages, each at a multiple of 64.

@@ -40,9 +40,9 @@ __all__ = [
     "decode_file_schema",
     "decode_num_rows",
     "decode_schema_fields",
-    "encode_column",
+    "encode_column_page",
+    "encode_column_start",
     "encode_descriptor",
-    "encode_page",
     "encode_spec",
     "parse_spec",
 ]
@@ -357,7 +357,7 @@ def _encoded_layout(spec: PageSpec) -> bytes:
     return _any(v21_encode_wire.PAGE_TYPE, v21_encode_wire.encode_layout(spec))
 
 
-def encode_page(
+def encode_column_page(
     encoding: bytes, positions: Sequence[int], sizes: Sequence[int], length: int, first_row: int
 ) -> bytes:
     """Encode a ColumnMetadata message with one page, which follows those of other pages.
@@ -383,10 +383,11 @@ def encode_page(
 
 
 @cache
-def encode_column(has_blobs: bool = False) -> bytes:
+def encode_column_start(has_blobs: bool) -> bytes:
     """Encode the start of a ColumnMetadata message, before its pages; ``has_blobs``: of blobs in a 2.0 file."""
+    kind = v20_encode_wire.encode_blob_column() if has_blobs else v20_encode_wire.encode_plain_column()
     message = file2_pb2.ColumnMetadata()
-    message.encoding.direct.encoding = _column_encoding(has_blobs)
+    message.encoding.direct.encoding = _any(v20_encode_wire.COLUMN_TYPE, kind)
     return message.SerializeToString()
 
 
@@ -394,11 +395,6 @@ def encode_descriptor(schema: Schema, num_rows: int) -> bytes:
     """Encode the FileDescriptor message: the schema, and the rows of the file."""
     fields = file_pb2.Schema(fields=encode_fields(schema.fields), metadata=dict(schema.metadata))
     return file_pb2.FileDescriptor(schema=fields, length=num_rows).SerializeToString()
-
-
-def _column_encoding(has_blobs: bool) -> bytes:
-    kind = v20_encode_wire.encode_blob_column() if has_blobs else v20_encode_wire.encode_plain_column()
-    return _any(v20_encode_wire.COLUMN_TYPE, kind)
 
 
 def _any(type_url: str, value: bytes) -> bytes:

@@ -6,6 +6,7 @@ below it. Columns of a large batch are cut into pages in place.
 
 from __future__ import annotations
 
+import operator
 import os
 from collections import deque
 from collections.abc import Iterator
@@ -89,11 +90,8 @@ class V2Writer(StreamedWriter):
         self._num_rows = 0
         self._sidecars = Sidecars(store, path)
         super().__init__(store.put_stream(path))
-        blobs = [number for number, node in enumerate(self._nodes) if node.is_blob]
-        self._has_blobs = bool(blobs)
-        self._output = V2Output(
-            self._sink, self._version, len(self._nodes), frozenset(blobs if has_all else ())
-        )
+        blobs = (number for number, node in enumerate(self._nodes) if has_all and node.is_blob)
+        self._output = V2Output(self._sink, self._version, len(self._nodes), frozenset(blobs))
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows; see ``FileWriter.write``."""
@@ -108,8 +106,7 @@ class V2Writer(StreamedWriter):
         if not batch.num_rows:
             return
         for pending, array in zip(self._pending, arrays, strict=True):
-            placed = map_nested(array, pending.field, _is_blob, self._placed) if self._has_blobs else array
-            for written in pending.add(placed):
+            for written in pending.add(map_nested(array, pending.field, _is_blob, self._placed)):
                 self._flush(pending, *written)
         self._num_rows += batch.num_rows
 
@@ -177,9 +174,7 @@ class V2Writer(StreamedWriter):
             for field_id, num_rows in self._headers.items():
                 self._output.add(self._numbers[field_id], header_page(num_rows), 0)
             self._sidecars.finish()
-            fields = self._schema.fields
-            if self._has_blobs:
-                fields = tuple(_as_stored(field) for field in fields)
+            fields = tuple(_as_stored(field) for field in self._schema.fields)
             self._output.end(Schema(fields, self._metadata), self._num_rows)
         self._publish()
         return FileSummary(
@@ -282,9 +277,9 @@ def _as_stored(field: Field) -> Field:
     if field.is_blob and field.is_struct:
         scanned = field.scanned
         return replace(scanned, children=tuple(replace(c, id=-1, parent_id=-1) for c in scanned.children))
-    if not field.children:
-        return field
-    return replace(field, children=tuple(_as_stored(child) for child in field.children))
+    children = tuple(_as_stored(child) for child in field.children)
+    is_same = all(map(operator.is_, children, field.children))
+    return field if is_same else replace(field, children=children)
 
 
 def _is_blob(field: Field) -> bool:
