@@ -7,7 +7,7 @@ masked, and an original error that quotes one is not chained.
 from __future__ import annotations
 
 import errno
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NoReturn
 
 from lancecy.errors import DatasetNotFoundError, ExistsError, LanceError, StoreError, TruncatedError
@@ -114,23 +114,23 @@ def raise_translated(
     raise failure from error
 
 
-def _forget_requests(error: BaseException | None) -> None:
+def _forget_requests(error: BaseException) -> None:
     """Drop requests and answers from the errors of Azure and of requests: a pickle would have the signature in the address."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
+    for each in _chain(error):
         for name in ("request", "response"):
             # That of botocore is a dictionary without the request.
-            if not isinstance(vars(error).get(name), Mapping | None):
-                setattr(error, name, None)
-        error = error.__cause__ or error.__context__
+            if not isinstance(vars(each).get(name), Mapping | None):
+                setattr(each, name, None)
 
 
-def _quotes(error: BaseException | None, secrets: Collection[str]) -> bool:
+def _quotes(error: BaseException, secrets: Collection[str]) -> bool:
+    return any(secret in f"{each!r} {each}" for each in _chain(error) for secret in secrets)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """The error, and those that led to it."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        if any(secret in f"{error!r} {error}" for secret in secrets):
-            return True
+        yield error
         error = error.__cause__ or error.__context__
-    return False

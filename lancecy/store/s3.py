@@ -29,6 +29,7 @@ from lancecy.store.aws import HANDLER_ID, Handlers, Renewal, ends_at, given_logi
 from lancecy.store.credentials import Options
 from lancecy.store.direct import PUT_MARK
 from lancecy.store.retries import RetryPolicy, error_code, mark_tries, tries_of
+from lancecy.store.services import S3_NAMES
 
 __all__ = ["RetryingS3"]
 
@@ -37,14 +38,6 @@ __all__ = ["RetryingS3"]
 _SLOWEST = 16 << 10
 _LOST_RACE = frozenset({"PreconditionFailed", "412"})
 _DEFAULT = RetryPolicy()
-_PYLANCE_NAMES = (
-    "access_key_id",
-    "secret_access_key",
-    "session_token",
-    "region",
-    "endpoint",
-    "skip_signature",
-)
 
 
 class RetryingS3(S3FileSystem):  # type: ignore[misc]
@@ -201,7 +194,7 @@ def _check_known(left: Mapping[str, Any]) -> None:
     """Refuse storage options that neither s3fs nor lancecy takes; botocore's session gets what is left of them."""
     unknown = sorted(left.keys() - inspect.signature(AioSession.__init__).parameters.keys())
     if unknown:
-        known = [*_PYLANCE_NAMES, *inspect.signature(S3FileSystem.__init__).parameters]
+        known = [*S3_NAMES, *inspect.signature(S3FileSystem.__init__).parameters]
         close = nearest(unknown[0], known)
         hint = f"; did you mean {', '.join(map(repr, close))}?" if close else ""
         raise ValueError(f"no storage option {unknown[0]!r} is known for s3://{hint}")

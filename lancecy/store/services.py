@@ -37,7 +37,7 @@ from lancecy.store.key_values.ddb_uri import data_uri
 from lancecy.store.retries import seconds
 from lancecy.store.uri import scheme_of
 
-__all__ = ["for_fsspec", "same_service"]
+__all__ = ["S3_NAMES", "for_fsspec", "same_service"]
 
 
 # Without the optional prefixes aws_, google_ and azure_.
@@ -84,6 +84,8 @@ _ENCRYPTION = {
     "sse_kms_key_id": "SSEKMSKeyId",
     "sse_bucket_key_enabled": "BucketKeyEnabled",
 }
+S3_NAMES = frozenset({*_S3, *_REGION, *_ENCRYPTION})
+"""Names of options of S3 that pylance knows, without the optional prefix."""
 _FLAGS = frozenset({"anon", "emulator"})
 _PROVIDER = "credentials_provider"
 # Time-outs: how long to wait for a connection, and for the next bytes of an answer.
@@ -176,19 +178,19 @@ def _for_s3(options: Options) -> dict[str, Any]:
         if bare in _NEEDLESS or bare in _OF_MANIFESTS:
             del found[name]
         elif bare in _REGION:
-            client = {"region_name": found.pop(name), **(found.get("client_kwargs") or {})}
-            found["client_kwargs"] = client
+            _put_inside(found, "client_kwargs", "region_name", found.pop(name))
         elif bare in _ENCRYPTION:
             value = found.pop(name)
             value = str(value).lower() in _TRUE if bare == "sse_bucket_key_enabled" else value
-            found["s3_additional_kwargs"] = {
-                _ENCRYPTION[bare]: value,
-                **(found.get("s3_additional_kwargs") or {}),
-            }
+            _put_inside(found, "s3_additional_kwargs", _ENCRYPTION[bare], value)
         elif bare in _TIMEOUTS:
-            wait = {_TIMEOUTS[bare]: seconds(name, found.pop(name))}
-            found["config_kwargs"] = {**wait, **(found.get("config_kwargs") or {})}
+            _put_inside(found, "config_kwargs", _TIMEOUTS[bare], seconds(name, found.pop(name)))
     return found
+
+
+def _put_inside(options: dict[str, Any], group: str, name: str, value: object) -> None:
+    """Put an option into a group of s3fs's; what the group has already wins."""
+    options[group] = {name: value, **(options.get(group) or {})}
 
 
 _BUCKETS = frozenset({"s3", "gs", "oss", "cos", "obs", "tos"})
