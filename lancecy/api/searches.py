@@ -125,7 +125,7 @@ class NearestScanner(Scanner):
     @property
     def num_bytes(self) -> int:
         """Estimate of the bytes that the search reads."""
-        return sum(task.num_bytes for task in self._plan().tasks)
+        return self._plan().num_bytes
 
     def _plan(
         self,

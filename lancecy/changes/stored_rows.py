@@ -94,7 +94,7 @@ def stored_rows(
     # A filter leaves few rows in most fragments, whose other columns need not be looked at for their sizes.
     is_whole = request.filter is None
     planned = plan(context, request, spec, max(1 << 18, budget // (2 * _WINDOW_SHARE)), exact=is_whole)
-    is_large = sum(task.num_bytes for task in planned.tasks) > budget
+    is_large = planned.num_bytes > budget
     projection = _in_stored_form(planned.projection)
     blobs = [field for field in projection.fields if any(node.is_blob for node in field.walk())]
 
@@ -131,7 +131,7 @@ def _room(context: ScanContext, planned: ScanPlan, most: int) -> tuple[int, int]
     if not are_worth_threads([(each, each.num_rows) for each in files], fields):
         return most, 0
     threads = context.session.threads
-    share = sum(task.num_bytes for task in planned.tasks) // (_WINDOWS_PER_THREAD * threads)
+    share = planned.num_bytes // (_WINDOWS_PER_THREAD * threads)
     return min(2 * most // threads, max(_SMALLEST_WINDOW, share)), threads
 
 

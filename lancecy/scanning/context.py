@@ -323,10 +323,7 @@ class ScanContext:
         process's memory until they are dropped.
         """
         for fragment_id in {unit.fragment for unit in units}:
-            for part in self.files(fragment_id).parts:
-                drop = getattr(part.source.store, "release", None)
-                if drop is not None:
-                    drop(part.source.path)
+            self._tell_maps(fragment_id, "release")
 
     def leave(self, fragments: Mapping[int, float], most: int) -> None:
         """Leave resident pages of the mapped files of fragments, of which about so many bytes were read.
@@ -335,10 +332,14 @@ class ScanContext:
         loop of small scans over a large table would fill the memory.
         """
         for fragment_id, nbytes in fragments.items():
-            for part in self.files(fragment_id).parts:
-                leave = getattr(part.source.store, "leave", None)
-                if leave is not None:
-                    leave(part.source.path, nbytes, most)
+            self._tell_maps(fragment_id, "leave", nbytes, most)
+
+    def _tell_maps(self, fragment_id: int, name: str, *args: float) -> None:
+        """Call a method of the stores that map files, for each file of a fragment."""
+        for part in self.files(fragment_id).parts:
+            method = getattr(part.source.store, name, None)
+            if method is not None:
+                method(part.source.path, *args)
 
     def physical_rows(self, fragment: Fragment) -> int:
         """Rows including deleted ones, from the manifest where it states them."""

@@ -131,6 +131,11 @@ class ScanPlan:
         """Live rows of all units, before filtering."""
         return int(self.table[:, _ROWS].sum())
 
+    @property
+    def num_bytes(self) -> int:
+        """Estimate of the bytes of the selected columns in all units."""
+        return sum(task.num_bytes for task in self.tasks)
+
 
 def plan(
     context: ScanContext,

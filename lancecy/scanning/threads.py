@@ -164,7 +164,7 @@ def stream(
         Half of it is for the window the caller works on, half for the one being read.
     """
     # Resident pages of maps count as this process's memory. A small scan leaves them: dropping them costs as much as decoding.
-    is_small = sum(task.num_bytes for task in plan.tasks) <= budget // 2
+    is_small = plan.num_bytes <= budget // 2
     left_bytes: dict[int, float] = {}
 
     def sized() -> Iterator[tuple[Sequence[ScanUnit], float]]:

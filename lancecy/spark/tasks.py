@@ -76,7 +76,7 @@ def divide(
     if blocksize is not None:
         plan = scanner.plan(blocksize, interleave=True, embed_credentials=embed_credentials)
         return plan, [pack(task.units) for task in plan.tasks]
-    total = sum(task.num_bytes for task in scanner.plan().tasks)
+    total = scanner.plan().num_bytes
     count = _how_many(total, max(1, cores))
     # Units of half a part, so that fragments can be divided evenly over parts.
     plan = scanner.plan(max(1, total // (2 * count)), embed_credentials=embed_credentials)

@@ -109,7 +109,7 @@ def _difference_in_pieces(one: Block, other: Block, num_shared: int) -> tuple[in
             if differs.any():
                 return depth, "nulls", _row(int(differs.argmax()), above)
         if not _have_equal_lengths(nodes, others):
-            # Also of lists that nobody sees: without their lengths, the items of others have no place.
+            # Lists below a null are compared too: their lengths say where the items of later lists begin.
             return depth, "lengths", _row(int((_lengths(nodes) != _lengths(others)).argmax()), above)
     return None
 
