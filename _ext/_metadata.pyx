@@ -1,4 +1,4 @@
-"""Reads the metadata of a column of a 2.x file: one pass over a protobuf message, no object for a page.
+"""Reads the metadata of columns of a 2.x file: one pass over protobuf messages, no object for a page.
 
 Fields that are not known are skipped. Numbers above 2^63 - 1 become that number: no position, size or
 count of a file is as large, so the caller's checks refuse it.
@@ -6,7 +6,7 @@ count of a file is as large, so the caller's checks refuse it.
 
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
 
-from cursor cimport FAULT_BUFFERS, FAULT_MESSAGE, FAULT_NONE, Fault
+from cursor cimport FAULT_BUFFERS, FAULT_MESSAGE, FAULT_NONE, FAULT_TRUNCATED, Fault
 from short_work cimport FEW_BYTES
 
 from lancecy.kernels._codes import fail
@@ -17,6 +17,10 @@ __all__ = ["column_pages"]
 cdef enum:
     ABSENT = -1
     ELSEWHERE = -2
+
+# Numbers that are returned of each column.
+cdef enum:
+    COUNTS = 7
 
 
 cdef struct Reader:
@@ -39,11 +43,15 @@ cdef struct Encoding:
 
 
 cdef struct Room:
-    # The result arrays, row after row, for how many entries a row has room, and how many there are; values
-    # of all pages and bytes of all buffers.
+    # What is left of the result arrays for one column: the first entry in the first row, how long a row is, and for
+    # how many pages and buffers there is room. How many pages and buffers there are; values of all pages and bytes of all
+    # buffers.
     int64_t *edges
     int64_t *pages
     int64_t *buffers
+    Py_ssize_t edge_row
+    Py_ssize_t page_row
+    Py_ssize_t buffer_row
     Py_ssize_t page_room
     Py_ssize_t buffer_room
     Py_ssize_t num_pages
@@ -146,7 +154,7 @@ cdef bint _add(Room *room, Py_ssize_t row, Py_ssize_t *count, uint64_t value) ex
     cdef Py_ssize_t place = room.num_buffers + count[0]
     if place < room.buffer_room:
         # bounds: there are two rows of that room.
-        room.buffers[row * room.buffer_room + place] = _capped(value)
+        room.buffers[row * room.buffer_row + place] = _capped(value)
     if row == 1:
         room.nbytes = _sum(room.nbytes, _capped(value))
     count[0] += 1
@@ -158,7 +166,7 @@ cdef int64_t _furthest(const Room *room) except -2 nogil:
     cdef Py_ssize_t i
     cdef int64_t end, furthest = 0
     for i in range(room.num_buffers):
-        end = _sum(room.buffers[i], room.buffers[room.buffer_room + i])
+        end = _sum(room.buffers[i], room.buffers[room.buffer_row + i])
         furthest = end if end > furthest else furthest
     return furthest
 
@@ -200,12 +208,12 @@ cdef bint _page(Reader r, Room *room, Fault *fault) except -2 nogil:
         # bounds: there are four rows of that room, and two with room for one more, which is the first.
         out = room.pages + room.num_pages
         out[0] = length
-        out[room.page_room] = first_row
-        out[2 * room.page_room] = encoding.at
-        out[3 * room.page_room] = encoding.nbytes
+        out[room.page_row] = first_row
+        out[2 * room.page_row] = encoding.at
+        out[3 * room.page_row] = encoding.nbytes
         out = room.edges + room.num_pages + 1
         out[0] = room.num_values
-        out[room.page_room + 1] = room.num_buffers
+        out[room.edge_row] = room.num_buffers
     room.num_pages += 1
     return True
 
@@ -232,43 +240,83 @@ cdef bint _column(Reader r, Room *room, Encoding *encoding, bint *has_own, Fault
     return True
 
 
+cdef bint _columns(
+    Reader whole,
+    const int64_t *starts,
+    const int64_t *sizes,
+    Py_ssize_t num_columns,
+    Room *room,
+    int64_t *counts,
+    Fault *fault,
+) except -2 nogil:
+    # bounds: there are COUNTS numbers for each column, and an edge for each besides those of pages.
+    cdef Py_ssize_t i, pages, buffers
+    cdef Reader r
+    cdef Encoding encoding
+    cdef bint has_own
+    cdef int64_t *out
+    for i in range(num_columns):
+        if starts[i] < 0 or sizes[i] < 0 or starts[i] > whole.end - sizes[i]:
+            fault.index, fault.code = i, FAULT_TRUNCATED
+            return False
+        room.num_pages = room.num_buffers = 0
+        room.num_values = room.nbytes = 0
+        room.edges[0] = room.edges[room.edge_row] = 0
+        encoding.at, encoding.nbytes, has_own = 0, ABSENT, False
+        r.bytes, r.at, r.end = whole.bytes, starts[i], starts[i] + sizes[i]
+        if not _column(r, room, &encoding, &has_own, fault):
+            return False
+        out = counts + i * COUNTS
+        out[0], out[1] = room.num_pages, room.num_buffers
+        out[2], out[3], out[4] = encoding.at, encoding.nbytes, has_own
+        out[5] = room.nbytes
+        out[6] = _furthest(room) if room.num_buffers <= room.buffer_room else -1
+        pages, buffers = min(room.num_pages, room.page_room), min(room.num_buffers, room.buffer_room)
+        room.edges += pages + 1
+        room.pages += pages
+        room.page_room -= pages
+        room.buffers += buffers
+        room.buffer_room -= buffers
+    return True
+
+
 def column_pages(
     const uint8_t[::1] memory not None,
+    const int64_t[::1] starts not None,
+    const int64_t[::1] sizes not None,
     int64_t[:, ::1] out_edges not None,
     int64_t[:, ::1] out_pages not None,
     int64_t[:, ::1] out_buffers not None,
+    int64_t[:, ::1] out_counts not None,
 ):
-    """Pages and buffers in the metadata of a column.
+    """Pages and buffers in the metadata of columns.
+
+    Those of all columns follow each other. If there is less room, the arrays have the first ones only, and what
+    they have of later columns means nothing.
 
     Parameters
     ----------
     memory : (nbytes,) uint8, may be read-only
-        A ColumnMetadata message.
-    out_edges : (2, page_room + 1) int64
-        Values and buffers before each page, then of all pages.
+    starts, sizes : (num_columns,) int64, bytes
+        Where the ColumnMetadata message of each column is in ``memory``.
+    out_edges : (2, page_room + num_columns) int64
+        Of each column: its values and buffers before each page, then of all its pages.
     out_pages : (4, page_room) int64
-        Of each page: its values, its first row, where the bytes of its encoding begin and how many they are
-        (-1: it has none, -2: they are elsewhere in the file).
+        Of each page: its values, its first row, where the bytes of its encoding begin in ``memory`` and how many they
+        are (-1: it has none, -2: they are elsewhere in the file).
     out_buffers : (2, buffer_room) int64, bytes
         Position and size of each buffer.
-
-    Returns
-    -------
-    num_pages, num_buffers : int
-        If there is less room, the arrays have the first ones only.
-    encoding_at, encoding_bytes : int
-        Of the column, as for a page.
-    has_own : bool
-        Whether the column has buffers of its own.
-    nbytes : int, bytes
-        Size of all buffers.
-    end : int
-        The furthest byte at which a buffer ends; -1 if there is less room than buffers.
+    out_counts : (num_columns, 7) int64
+        Of each column: its pages; its buffers; where its encoding begins and how many bytes it has, as for a page; 1 if
+        it has buffers of its own, otherwise 0; the bytes of all its buffers; the furthest byte at which one ends, -1 if
+        there is less room than buffers.
 
     Raises
     ------
+    TruncatedError
+        A message passes the end of the memory; ``position`` is the column.
     FormatError
-        The bytes are no such message, or a page has not as many positions as sizes; ``position`` is the page.
+        Bytes are no such message, or a page has not as many positions as sizes; ``position`` is the page.
     ValueError
         A result has another form.
 
@@ -278,42 +326,43 @@ def column_pages(
     --------
     >>> import numpy as np
     >>> from lancecy.kernels import column_pages
-    >>> edges, pages, buffers = (np.zeros(shape, np.int64) for shape in ((2, 2), (4, 1), (2, 1)))
     >>> message = bytes([18, 8, 10, 1, 64, 18, 1, 16, 24, 3])  # one page: 3 values, 16 bytes at 64
-    >>> column_pages(np.frombuffer(message, np.uint8), edges, pages, buffers)
-    (1, 1, 0, -1, False, 16, 80)
+    >>> memory = np.frombuffer(message, np.uint8)
+    >>> edges, pages, buffers, counts = (np.zeros(shape, np.int64) for shape in ((2, 2), (4, 1), (2, 1), (1, 7)))
+    >>> column_pages(memory, np.array([0]), np.array([10]), edges, pages, buffers, counts)
+    >>> counts.tolist()
+    [[1, 1, 0, -1, 0, 16, 80]]
     >>> edges.tolist(), pages[:, 0].tolist(), buffers[:, 0].tolist()
     ([[0, 3], [0, 1]], [3, 0, 0, -1], [64, 16])
     """
     cdef Room room
-    cdef Reader r
-    cdef Encoding encoding
+    cdef Reader whole
     cdef Fault fault
-    cdef bint has_own = False, is_good
-    cdef int64_t end
+    cdef bint is_good
+    cdef Py_ssize_t num_columns = starts.shape[0]
+    if sizes.shape[0] != num_columns:
+        raise ValueError("starts and sizes need the same length")
     if out_edges.shape[0] != 2 or out_pages.shape[0] != 4 or out_buffers.shape[0] != 2:
         raise ValueError("out_edges needs 2 rows, out_pages 4 and out_buffers 2")
-    if out_edges.shape[1] != out_pages.shape[1] + 1:
-        raise ValueError("out_edges needs one entry more than out_pages")
-    room.page_room, room.buffer_room = out_pages.shape[1], out_buffers.shape[1]
+    if out_edges.shape[1] != out_pages.shape[1] + num_columns:
+        raise ValueError("out_edges needs one entry for each column more than out_pages")
+    if out_counts.shape[0] != num_columns or out_counts.shape[1] != COUNTS:
+        raise ValueError("out_counts needs 7 numbers for each column")
+    if num_columns == 0:
+        return
+    room.page_room = room.page_row = out_pages.shape[1]
+    room.buffer_room = room.buffer_row = out_buffers.shape[1]
+    room.edge_row = out_edges.shape[1]
     room.edges = &out_edges[0, 0]
     room.pages = &out_pages[0, 0] if room.page_room > 0 else NULL
     room.buffers = &out_buffers[0, 0] if room.buffer_room > 0 else NULL
-    room.num_pages = room.num_buffers = 0
-    room.num_values = room.nbytes = 0
-    # bounds: there are two rows of at least one entry.
-    out_edges[0, 0] = out_edges[1, 0] = 0
-    encoding.at, encoding.nbytes = 0, ABSENT
-    r.bytes, r.at, r.end = NULL, 0, memory.shape[0]
+    whole.bytes, whole.at, whole.end = NULL, 0, memory.shape[0]
     if memory.shape[0] > 0:
-        r.bytes = &memory[0]
+        whole.bytes = &memory[0]
     if memory.shape[0] <= FEW_BYTES:
-        is_good = _column(r, &room, &encoding, &has_own, &fault)
+        is_good = _columns(whole, &starts[0], &sizes[0], num_columns, &room, &out_counts[0, 0], &fault)
     else:
         with nogil:
-            is_good = _column(r, &room, &encoding, &has_own, &fault)
+            is_good = _columns(whole, &starts[0], &sizes[0], num_columns, &room, &out_counts[0, 0], &fault)
     if not is_good:
         fail(fault.code, fault.index)
-    end = _furthest(&room) if room.num_buffers <= room.buffer_room else -1
-    counts = room.num_pages, room.num_buffers
-    return *counts, encoding.at, encoding.nbytes, bool(has_own), room.nbytes, end

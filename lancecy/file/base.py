@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lancecy.file.dictionaries import Dictionaries
+    from lancecy.file.v2.columns import FileColumns
     from lancecy.file.v2.values import FieldRead
 
 __all__ = ["FileReader", "FileSummary", "FileWriteOptions", "FileWriter", "NullReader"]
@@ -90,6 +91,10 @@ class FileReader(Protocol):
     @property
     def nulls(self) -> NullReader | None:
         """Reader of nulls without the values; None if the file does not store nulls separately."""
+
+    @property
+    def columns(self) -> FileColumns | None:
+        """Columns that can be parsed with those of other files; None if the file keeps no metadata for each column."""
 
     def field_reads(self, fields: Sequence[Field], rows: RowSelection) -> list[FieldRead] | None:
         """Reads of fields that can be joined with those of other files; None if this file must be read alone."""

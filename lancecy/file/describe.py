@@ -21,8 +21,8 @@ from lancecy.file.tail import FOOTER_BYTES, Tail, parse_footer, read_parts, read
 from lancecy.file.v0.meta import all_nodes
 from lancecy.file.v0.reader import V0Reader, open_v0
 from lancecy.file.v0.wire import decode_metadata, written_fields
-from lancecy.file.v2.meta import Container, SpecCache, build_column, open_container
-from lancecy.file.v2.wire import column_names
+from lancecy.file.v2.meta import Container, SpecCache, build_columns, open_container
+from lancecy.file.v2.wire import Parts, column_names
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.records import dataclass
 from lancecy.schema import Field
@@ -115,7 +115,8 @@ def _describe_v2(source: SourceFile, limits: Limits) -> Read[FileDescription]:
     for number, (name, kind) in zip(numbers, names, strict=True):
         column = ColumnDescription(printable(name), printable(kind), None)
         try:
-            pages = build_column(data[number], number, source.size, limits, specs, ledger)
+            part = Parts.of([data[number]])
+            [pages] = build_columns(part, [number], source.size, limits, specs, ledger)
         except LanceError as error:
             columns.append(replace(column, problem=str(error)))
         else:

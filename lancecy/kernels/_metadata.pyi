@@ -5,7 +5,10 @@ __all__ = ["column_pages"]
 
 def column_pages(
     memory: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    sizes: NDArray[np.int64],
     out_edges: NDArray[np.int64],
     out_pages: NDArray[np.int64],
     out_buffers: NDArray[np.int64],
-) -> tuple[int, int, int, int, bool, int, int]: ...
+    out_counts: NDArray[np.int64],
+) -> None: ...

@@ -22,7 +22,7 @@ from lancecy.errors import NotFoundError
 from lancecy.file.tail import TAIL_BYTES
 from lancecy.file.v0.reader import DictionaryFile
 from lancecy.scanning.column_forms import texts_of
-from lancecy.scanning.fragment import FragmentFiles
+from lancecy.scanning.fragment import FragmentFiles, parse_metadata
 from lancecy.scanning.project import Projection, project
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.sources import SOURCES, CandidateSource
@@ -183,14 +183,19 @@ class ScanContext:
             if any(fragment_id not in self._opened for fragment_id in fragment_ids):
                 self._open_missing(fragment_ids)
             if fields:
-                for fragment_id in fragment_ids:
-                    self.files(fragment_id).prepare(fields, self.session)
+                self.prepare([self.files(fragment_id) for fragment_id in fragment_ids], fields)
         else:
             missing = [i for i in dict.fromkeys(fragment_ids) if not self._is_ready(i, fields)]
             turns = [missing[n] for n in self.interleaved(missing)]
             groups = [turns[at : at + MOST_TOGETHER] for at in range(0, len(turns), MOST_TOGETHER)]
             self.session.map(lambda group: self.open_together(group, fields), groups, blocking=True)
         return [self.files(fragment_id) for fragment_id in fragment_ids]
+
+    def prepare(self, several: Sequence[FragmentFiles], fields: Sequence[Field]) -> None:
+        """Load the metadata of fields in fragments whose files are mapped; see ``FragmentFiles.prepare``."""
+        parse_metadata(several, fields)
+        for files in several:
+            files.prepare(fields, self.session)
 
     def open_together(self, fragment_ids: Sequence[int], fields: Sequence[Field] = ()) -> None:
         """Open some fragments, in common rounds of requests, and prepare them for these fields.
@@ -415,7 +420,10 @@ class ScanContext:
         """(n,) float64: :meth:`bytes_per_row` of some fragments, by their indices in the table."""
         found = [-1.0] * numbers.size
         if exact or self._opened:
-            for place, fragment_id in enumerate(self.table.ids[numbers].tolist()):
+            ids = self.table.ids[numbers].tolist()
+            if exact and len(ids) > 1:
+                parse_metadata(map(self.files, ids), fields)
+            for place, fragment_id in enumerate(ids):
                 files = self.files(fragment_id) if exact else self._opened.get(fragment_id)
                 if files is not None and exact:
                     files.prepare(fields, self.session)

@@ -164,8 +164,7 @@ def spread_candidates(
     context.several_files([unit.fragment for unit in units])
     opened = (candidates(context, unit, projection, sources) for unit in units)
     found = [c for c in opened if len(c.rows)]
-    for c in found:
-        c.files.prepare(fields, context.session)
+    context.prepare([c.files for c in found], fields)
     items = [(c.files, len(c.rows)) for c in found]
     read = tuple(dict.fromkeys((*projection.filter_fields, *projection.fields)))
     groups = list(_groups(found, read, context.session.threads))

@@ -7,7 +7,7 @@ selection and returns Arrow columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from itertools import groupby
@@ -24,6 +24,7 @@ from lancecy.encodings.arrow.to_arrow import to_arrow
 from lancecy.encodings.blocks.null_only import null_stub
 from lancecy.encodings.model.block import Block
 from lancecy.errors import LanceError
+from lancecy.file.v2.columns import FileColumns, parse_together
 from lancecy.file.v2.values import FieldRead, read_fields, read_in_turn
 from lancecy.records import dataclass
 from lancecy.rows import RowSelection
@@ -37,7 +38,7 @@ from lancecy.table.manifest import Fragment
 from lancecy.table.rows.deletion import DeletionVector
 from lancecy.table.snapshot import Snapshot
 
-__all__ = ["FragmentFiles", "Part", "read_together"]
+__all__ = ["FragmentFiles", "Part", "parse_metadata", "read_together"]
 
 Int64 = NDArray[np.int64]
 Path = tuple[str, ...]
@@ -393,6 +394,23 @@ class FragmentFiles:
         return known
 
 
+def parse_metadata(several: Iterable[FragmentFiles], fields: Sequence[Field]) -> None:
+    """Parse the metadata of fields in several fragments in one pass, as far as it is held.
+
+    An error is left to the read of its fragment. It is not worth it for a single one.
+    """
+    alike: dict[tuple[int, ...], tuple[list[Field], list[FileColumns]]] = {}
+    for files in several:
+        for part in files.parts:
+            columns = part.reader.columns
+            if columns is None or all(f in columns.prepared for f in fields):
+                continue
+            held = [own for f in fields if (own := part.held(f)) is not None]
+            alike.setdefault(tuple(map(id, held)), (held, []))[1].append(columns)
+    for held, mine in alike.values():
+        parse_together(mine, held)
+
+
 def read_together(
     items: Sequence[tuple[FragmentFiles, RowSelection]], fields: Sequence[Field], session: Session
 ) -> list[ArrowArray]:
@@ -439,6 +457,7 @@ def _columns_together(
     items: Sequence[tuple[FragmentFiles, RowSelection]], fields: Sequence[Field]
 ) -> Read[list[ArrowArray]]:
     """Columns of several fragments in lockstep; files with one part each are decoded together."""
+    parse_metadata((files for files, _ in items), fields)
     found = [(files, rows, files.field_reads(fields, rows)) for files, rows in items]
     reads: list[Read[list[ArrowArray]]] = []
     for is_alone, run_of in groupby(found, lambda item: item[2] is None):

@@ -151,6 +151,10 @@ def main() -> None:
 
         return note
 
+    def columns(parts: Any, *_: Any) -> None:
+        for start, size in zip(parts.starts.tolist(), parts.sizes.tolist(), strict=True):
+            plain("column_metadata")(parts.memory[start : start + size])
+
     def page20(_url: str, value: bytes, num_buffers: int, *_: Any) -> None:
         book.add("page_v20", value[:3], bytes([num_buffers % 16]) + value)
 
@@ -172,7 +176,7 @@ def main() -> None:
         (v0_wire.decode_metadata, plain("metadata_v0")),
         (v0_wire.decode_field_ids, plain("field_ids")),
         (v0_wire.decode_statistics, plain("statistics_v0")),
-        (v2_wire.decode_column, plain("column_metadata")),
+        (v2_wire.decode_columns, columns),
         (v2_wire.decode_schema_fields, plain("schema_v2")),
         (fsst.parse_symbols, plain("fsst_symbols")),
         (v20_wire.parse_page, page20),

@@ -244,7 +244,7 @@ def _index(kind: str, data: bytes) -> None:
 
 
 PARSERS: dict[str, Target] = {
-    "column_metadata": lambda data: v2_wire.decode_column(_memory(data), LIMITS),
+    "column_metadata": lambda data: v2_wire.decode_columns(v2_wire.Parts.of([_memory(data)]), LIMITS),
     "compressed": _compressed,
     "deletions": _deletions,
     "field_ids": lambda data: v0_wire.decode_field_ids(_memory(data), LIMITS),

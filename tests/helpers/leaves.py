@@ -19,7 +19,7 @@ from lancecy.encodings.model.block import AllNull, Block, FixedList, Listed, Pie
 from lancecy.encodings.model.pages import Column
 from lancecy.encodings.v21.leaf import read_leaf
 from lancecy.file.v2.meta import open_container
-from lancecy.file.v2.wire import decode_column, parse_spec
+from lancecy.file.v2.wire import Parts, decode_columns, parse_spec
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.proto import file_pb2
 from lancecy.rows import RowSelection
@@ -77,7 +77,7 @@ def _is_blob(field: Field) -> bool:
 
 def build_leaf_column(data: bytes, index: int, version: tuple[int, int], limits: Limits) -> Column:
     """A column from its metadata, bounds of the file not looked at."""
-    message = decode_column(np.frombuffer(data, np.uint8), limits)
+    [message] = decode_columns(Parts.of([np.frombuffer(data, np.uint8)]), limits)
     specs = tuple(
         parse_spec(encoding, version, count, limits)
         for encoding, count in zip(message.encodings, np.diff(message.first_buffer).tolist(), strict=True)

@@ -338,9 +338,12 @@ def valid_call(name: str) -> dict[str, Any]:
         },
         "column_pages": {
             "memory": memory_of(bytes([18, 8, 10, 1, 64, 18, 1, 16, 24, 3])),
+            "starts": i64(0),
+            "sizes": i64(10),
             "out_edges": np.empty((2, 2), np.int64),
             "out_pages": np.empty((4, 1), np.int64),
             "out_buffers": np.empty((2, 1), np.int64),
+            "out_counts": np.empty((1, 7), np.int64),
         },
         "cut_ranges": {"page_starts": i64(0, 2, 4), "starts": i64(1), "stops": i64(4), **cut},
         "cut_rows": {"page_starts": i64(0, 2, 4), "rows": i64(0, 1, 3), **cut},

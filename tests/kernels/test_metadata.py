@@ -10,17 +10,28 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancecy.errors import FormatError
+from lancecy.errors import FormatError, TruncatedError
 from lancecy.proto import file2_pb2
 from tests.kernels.both import CYTHON, REFERENCE, Kernels, memory_of
 
 FAR = 2**63 - 1
 
 
+Results = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def parse(kernels: Kernels, messages: list[bytes], room: tuple[int, int]) -> Results:
+    """Edges, pages, buffers and counts of messages that follow each other; 77 where nothing is stored."""
+    sizes = np.array([len(message) for message in messages], np.int64)
+    found = (*room_for(*room, len(messages)), np.full((len(messages), 7), 77))
+    kernels.column_pages(memory_of(b"".join(messages)), np.cumsum(sizes) - sizes, sizes, *found)
+    return found
+
+
 def read(kernels: Kernels, message: bytes, room: tuple[int, int] = (9, 20)) -> tuple[list[int], ...]:
     """Counts, pages and buffers of a message; each page is a list, whose last number counts buffers up to its end."""
-    edges, pages, buffers = room_for(*room)
-    counts = kernels.column_pages(memory_of(message), edges, pages, buffers)
+    edges, pages, buffers, all_counts = parse(kernels, [message], room)
+    counts = all_counts[0].tolist()
     num_pages, num_buffers = counts[:2]
     assert (edges[:, num_pages + 1 :] == 77).all()
     assert (pages[:, num_pages:] == 77).all()
@@ -37,9 +48,9 @@ def read(kernels: Kernels, message: bytes, room: tuple[int, int] = (9, 20)) -> t
     return list(counts[:5]), *found, positions, sizes
 
 
-def room_for(pages: int, buffers: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The three results, of numbers that no message has."""
-    return np.full((2, pages + 1), 77), np.full((4, pages), 77), np.full((2, buffers), 77)
+def room_for(pages: int, buffers: int, columns: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Three of the results, of numbers that no message has."""
+    return np.full((2, pages + columns), 77), np.full((4, pages), 77), np.full((2, buffers), 77)
 
 
 def message(*pages: tuple[int, int, bytes, list[int], list[int]]) -> file2_pb2.ColumnMetadata:
@@ -57,7 +68,7 @@ def test_pages_are_those_of_the_message(kernels: Kernels) -> None:
     made.encoding.direct.encoding = b"column"
     data = made.SerializeToString()
     counts, first, second, third, positions, sizes = read(kernels, data)
-    assert counts == [3, 3, data.index(b"column"), 6, False]
+    assert counts == [3, 3, data.index(b"column"), 6, 0]
     assert first == [5, 0, data.index(b"abc"), 3, 2]
     assert second[:2] == [2**40, 5]
     assert second[3:] == [0, 2]
@@ -66,20 +77,58 @@ def test_pages_are_those_of_the_message(kernels: Kernels) -> None:
 
 
 def test_a_message_without_pages_has_none(kernels: Kernels) -> None:
-    assert read(kernels, b"") == ([0, 0, 0, -1, False], [], [])
+    assert read(kernels, b"") == ([0, 0, 0, -1, 0], [], [])
 
 
 def test_what_does_not_fit_is_counted(kernels: Kernels) -> None:
     data = message(*[(n, 0, b"x", [n, n + 1], [1, 2]) for n in range(3)]).SerializeToString()
-    edges, pages, buffers = room_for(2, 3)
-    counts = kernels.column_pages(memory_of(data), edges, pages, buffers)
-    assert (*counts[:2], *counts[5:]) == (3, 6, 9, -1)
+    edges, pages, buffers, counts = parse(kernels, [data], (2, 3))
+    assert counts[0, [0, 1, 5, 6]].tolist() == [3, 6, 9, -1]
     assert pages[0].tolist() == [0, 1]
     assert edges.tolist() == [[0, 0, 1], [0, 2, 4]]
     assert buffers.tolist() == [[0, 1, 1], [1, 2, 1]]
-    edges, pages, buffers = room_for(0, 0)
-    assert kernels.column_pages(memory_of(data), edges, pages, buffers)[:2] == (3, 6)
+    edges, _, _, counts = parse(kernels, [data], (0, 0))
+    assert counts[0, :2].tolist() == [3, 6]
     assert edges.tolist() == [[0], [0]]
+
+
+def test_columns_follow_each_other(kernels: Kernels) -> None:
+    made = [
+        message((5, 0, b"ab", [1, 2], [3, 4]), (6, 5, b"c", [], [])),
+        message(),
+        message((7, 0, b"d", [9], [8])),
+    ]
+    messages = [one.SerializeToString() for one in made]
+    edges, pages, buffers, counts = parse(kernels, messages, (3, 3))
+    assert edges.tolist() == [[0, 5, 11, 0, 0, 7], [0, 2, 2, 0, 0, 1]]
+    assert pages[:2].tolist() == [[5, 6, 7], [0, 5, 0]]
+    joined = b"".join(messages)
+    assert pages[2:].T.tolist() == [[joined.index(text), len(text)] for text in (b"ab", b"c", b"d")]
+    assert buffers.tolist() == [[1, 2, 9], [3, 4, 8]]
+    assert counts[:, [0, 1, 5, 6]].tolist() == [[2, 2, 7, 6], [0, 0, 0, 0], [1, 1, 8, 17]]
+
+
+def test_messages_may_be_anywhere_in_the_memory(kernels: Kernels) -> None:
+    data = message((5, 0, b"ab", [1], [3])).SerializeToString()
+    found = (*room_for(2, 2, 2), np.full((2, 7), 77))
+    starts = np.array([4, 4])  # the same bytes twice
+    kernels.column_pages(memory_of(b"\0\0\0\0" + data + b"\xff"), starts, np.array([len(data)] * 2), *found)
+    assert found[1][0].tolist() == [5, 5]
+    for start, size in (
+        (0, len(data) + 1),
+        (-1, 1),
+        (len(data) + 1, 0),
+        (1, 2**63 - 1),
+        (0, -1),
+        (2**62, 2**62),
+    ):
+        with pytest.raises(TruncatedError, match="run 1 passes"):
+            kernels.column_pages(memory_of(data), np.array([0, start]), np.array([len(data), size]), *found)
+
+
+def test_no_column_needs_no_memory(kernels: Kernels) -> None:
+    edges, pages, buffers, counts = parse(kernels, [], (0, 0))
+    assert edges.size == pages.size == buffers.size == counts.size == 0
 
 
 def test_encodings_elsewhere_and_none_are_told_apart(kernels: Kernels) -> None:
@@ -104,8 +153,8 @@ def test_fields_that_are_not_known_are_skipped(kernels: Kernels) -> None:
     unknown = bytes([0x78, 0x81, 0x01, 0x7A, 2, 9, 9, 0x79, *bytes(8), 0x7D, *bytes(4)])
     page = unknown + bytes([8, 64, 16, 5, 24, 3]) + unknown  # positions and sizes need not be packed
     data = unknown + bytes([18, len(page)]) + page + unknown
-    assert read(kernels, data) == ([1, 1, 0, -1, False], [3, 0, 0, -1, 1], [64], [5])
-    assert read(kernels, bytes([24, 1, 32, 1]))[0] == [0, 0, 0, -1, True]
+    assert read(kernels, data) == ([1, 1, 0, -1, 0], [3, 0, 0, -1, 1], [64], [5])
+    assert read(kernels, bytes([24, 1, 32, 1]))[0] == [0, 0, 0, -1, 1]
 
 
 @pytest.mark.parametrize(
@@ -129,15 +178,20 @@ def test_positions_without_sizes_are_refused(kernels: Kernels) -> None:
 
 
 def test_results_of_another_form_are_refused(kernels: Kernels) -> None:
-    for shapes in (
-        ((1, 2), (4, 1), (2, 1)),
-        ((2, 2), (5, 1), (2, 1)),
-        ((2, 2), (4, 1), (3, 1)),
-        ((2, 1), (4, 1), (2, 1)),
+    for what, shapes in (
+        ("out_edges needs 2 rows", ((1, 2), (4, 1), (2, 1), (1, 7))),
+        ("out_edges needs 2 rows", ((2, 2), (5, 1), (2, 1), (1, 7))),
+        ("out_edges needs 2 rows", ((2, 2), (4, 1), (3, 1), (1, 7))),
+        ("out_edges needs one entry", ((2, 1), (4, 1), (2, 1), (1, 7))),
+        ("out_counts needs 7", ((2, 2), (4, 1), (2, 1), (1, 6))),
+        ("out_counts needs 7", ((2, 2), (4, 1), (2, 1), (2, 7))),
     ):
-        with pytest.raises(ValueError, match="out_edges needs") as caught:
-            kernels.column_pages(memory_of(b""), *(np.zeros(shape, np.int64) for shape in shapes))
+        zero = np.zeros(1, np.int64)
+        with pytest.raises(ValueError, match=what) as caught:
+            kernels.column_pages(memory_of(b""), zero, zero, *(np.zeros(shape, np.int64) for shape in shapes))
         assert not isinstance(caught.value, FormatError)
+    with pytest.raises(ValueError, match="the same length"):
+        kernels.column_pages(memory_of(b""), zero, zero[:0], *room_for(1, 1), np.zeros((1, 7), np.int64))
 
 
 @st.composite
@@ -159,19 +213,20 @@ def changed(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
-def outcome(kernels: Kernels, data: bytes, room: tuple[int, int]) -> object:
-    edges, pages, buffers = room_for(*room)
+def outcome(kernels: Kernels, messages: list[bytes], room: tuple[int, int]) -> object:
     try:
-        counts = kernels.column_pages(memory_of(data), edges, pages, buffers)
+        edges, pages, buffers, counts = parse(kernels, messages, room)
     except FormatError as error:
         return str(error), error.position
-    return counts, edges.tolist(), pages.tolist(), buffers.tolist()
+    if counts[:, 0].sum() > room[0] or counts[:, 1].sum() > room[1]:
+        edges = pages = buffers = np.zeros(0)  # what they have of later columns means nothing
+    return counts.tolist(), edges.tolist(), pages.tolist(), buffers.tolist()
 
 
-@given(changed() | st.binary(max_size=20), st.integers(0, 3), st.integers(0, 5))
-def test_pages_agree_with_their_twin(data: bytes, pages: int, buffers: int) -> None:
+@given(st.lists(changed() | st.binary(max_size=20), max_size=3), st.integers(0, 6), st.integers(0, 9))
+def test_pages_agree_with_their_twin(messages: list[bytes], pages: int, buffers: int) -> None:
     room = pages, buffers
-    assert outcome(CYTHON, data, room) == outcome(REFERENCE, data, room)
+    assert outcome(CYTHON, messages, room) == outcome(REFERENCE, messages, room)
 
 
 def parsed(data: bytes) -> file2_pb2.ColumnMetadata | None:
@@ -183,12 +238,12 @@ def parsed(data: bytes) -> file2_pb2.ColumnMetadata | None:
 
 @given(changed())
 def test_pages_agree_with_the_protobuf_library(data: bytes) -> None:
-    made, ours = parsed(data), outcome(CYTHON, data, (9, 99))
+    made, ours = parsed(data), outcome(CYTHON, [data], (9, 99))
     assert isinstance(ours, tuple)
     if made is None or len(ours) == 2:
         # Groups, which no field is, and pages with more positions than sizes are refused here only.
         return
-    counts, _, pages, buffers = ours
+    (counts,), _, pages, buffers = ours
     found = [[min(n, FAR) for n in (p.length, p.priority)] for p in made.pages]
     assert np.array(pages)[:2, : counts[0]].T.tolist() == found
     positions = [min(n, FAR) for p in made.pages for n in p.buffer_offsets]

@@ -131,7 +131,7 @@ def test_columns_with_more_rows_than_their_field_are_not_joined(tmp_path: Path) 
     files = ds._context.files(0)
     (part,) = files.parts
     assert isinstance(part.reader, V2Reader)
-    (known,) = part.reader._prepared.values()
+    (known,) = part.reader.columns.prepared.values()
     assert joined_columns(known.field, [known.columns] * 2, [part.source] * 2) is not None
     (child,) = known.field.children
     fewer = {**known.columns, child.id: known.columns[known.field.id]}

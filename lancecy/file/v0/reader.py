@@ -339,6 +339,11 @@ class V0Reader:
 
     # -- values
 
+    @property
+    def columns(self) -> None:
+        """None; see ``FileReader.columns``."""
+        return
+
     def field_reads(self, fields: Sequence[Field], rows: RowSelection) -> None:
         """None: every file of 0.1 is read alone."""
 

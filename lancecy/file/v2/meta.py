@@ -15,7 +15,7 @@ Source: file sheet 2.0, section 2; file sheet 2.1, section 1.
 from __future__ import annotations
 
 import struct
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -26,7 +26,7 @@ from lancecy.encodings.model.ledger import ByteLedger
 from lancecy.encodings.model.pages import Column, PageMemory
 from lancecy.errors import FormatError, LanceError, LimitError, TruncatedError
 from lancecy.file.tail import V2_FOOTER_BYTES, Tail, parse_footer, read_parts, read_tail
-from lancecy.file.v2.wire import ColumnMessage, decode_column, decode_num_rows, parse_spec
+from lancecy.file.v2.wire import ColumnMessage, Parts, decode_columns, decode_num_rows, parse_spec
 from lancecy.limits import Limits
 from lancecy.records import dataclass
 from lancecy.store.base import Memory
@@ -38,8 +38,8 @@ __all__ = [
     "GlobalBuffers",
     "SpecCache",
     "V2Footer",
-    "build_column",
-    "checked_column",
+    "build_columns",
+    "checked_columns",
     "open_container",
     "parse_v2_footer",
     "read_global_buffers",
@@ -274,23 +274,23 @@ def _held(source: SourceFile, tail: Tail, positions: Int64, lengths: Int64) -> T
 # -- columns -------------------------------------------------------------------------
 
 
-def build_column(
-    data: Memory,
-    index: int,
+def build_columns(
+    parts: Parts,
+    indices: Sequence[int],
     file_size: int,
     limits: Limits,
     specs: SpecCache,
     ledger: ByteLedger,
-    memory: PageMemory | None = None,
-) -> Column:
-    """Build and check one column of a file.
+    memories: Callable[[int], PageMemory | None] = lambda _: None,
+) -> list[Column]:
+    """Build and check columns of a file.
 
     Parameters
     ----------
-    data : (nbytes,) uint8
-        Its ColumnMetadata message.
-    index : int
-        Number of the column in the file.
+    parts : Parts
+        The ColumnMetadata message of each column.
+    indices : sequence of int
+        Numbers of the columns in the file.
     file_size : int, bytes
         Every buffer must lie in it.
     limits : Limits
@@ -298,31 +298,33 @@ def build_column(
         Specs parsed so far.
     ledger : ByteLedger
         Ledger of the file: buffers of different pages and columns do not overlap.
-    memory : PageMemory or None
-        Cache for decoded parts of its pages.
+    memories : function of int
+        Cache for decoded parts of the pages of a column, by its number.
 
     Raises
     ------
     FormatError
-        A buffer lies outside the file or overlaps others, or an encoding is invalid.
+        A buffer lies outside the file or overlaps others, or an encoding is invalid. The breadcrumb names the column.
     LimitError
         More pages or values than ``limits`` allow.
     UnsupportedError
         An unsupported encoding.
     """
-    message = decode_column(data, limits)
-    _check(message, index, file_size, limits, ledger)
-    return Column(
-        index,
-        message.is_blob,
-        message.row_starts,
-        _specs(message, specs),
-        message.first_buffer,
-        message.positions,
-        message.sizes,
-        message.nbytes,
-        memory,
-    )
+    found = checked_columns(parts, indices, file_size, limits, specs, ledger)
+    return [
+        Column(
+            index,
+            message.is_blob,
+            message.row_starts,
+            pages,
+            message.first_buffer,
+            message.positions,
+            message.sizes,
+            message.nbytes,
+            memories(index),
+        )
+        for index, (message, pages) in zip(indices, found, strict=True)
+    ]
 
 
 def _check(message: ColumnMessage, index: int, file_size: int, limits: Limits, ledger: ByteLedger) -> None:
@@ -356,16 +358,38 @@ def _specs(message: ColumnMessage, specs: SpecCache) -> tuple[PageSpec, ...]:
     return tuple(map(known.__getitem__, pages))
 
 
-def checked_column(
-    data: Memory, index: int, file_size: int, limits: Limits, specs: SpecCache, ledger: ByteLedger
-) -> tuple[ColumnMessage, tuple[PageSpec, ...]]:
-    """The message of a column and the specs of its pages, checked as :func:`build_column` does.
+def checked_columns(
+    parts: Parts,
+    indices: Sequence[int],
+    file_size: int,
+    limits: Limits,
+    specs: SpecCache,
+    ledger: ByteLedger,
+) -> list[tuple[ColumnMessage, tuple[PageSpec, ...]]]:
+    """The messages of columns and the specs of their pages, checked as :func:`build_columns` does.
 
-    Parameters and errors as :func:`build_column`.
+    Parameters and errors as :func:`build_columns`.
     """
-    message = decode_column(data, limits)
-    _check(message, index, file_size, limits, ledger)
-    return message, _specs(message, specs)
+    try:
+        messages = decode_columns(parts, limits)
+    except LanceError as error:
+        if len(indices) == 1:
+            raise error.within(_place(indices[0]))
+        # One by one, so that the error names the column.
+        alone = [(parts.only(n), [index]) for n, index in enumerate(indices)]
+        return [one for each in alone for one in checked_columns(*each, file_size, limits, specs, ledger)]
+    found = []
+    for index, message in zip(indices, messages, strict=True):
+        try:
+            _check(message, index, file_size, limits, ledger)
+            found.append((message, _specs(message, specs)))
+        except LanceError as error:
+            raise error.within(_place(index))
+    return found
+
+
+def _place(index: int) -> str:
+    return f"metadata of physical column {index}"
 
 
 class SpecCache:

@@ -9,35 +9,31 @@ sheet 2.0, sections 1 to 3; file sheet 2.1, section 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.encodings.model.block import AllNull, Block, Reordered
-from lancecy.encodings.model.layouts import MiniBlock, is_structural
-from lancecy.encodings.model.ledger import ByteLedger
-from lancecy.encodings.model.pages import Column, PageMemory
-from lancecy.encodings.model.spec import EndedList, PageDictionary
+from lancecy.encodings.model.layouts import MiniBlock
+from lancecy.encodings.model.pages import Column
+from lancecy.encodings.model.spec import PageDictionary
 from lancecy.encodings.v21.joined_pages import is_read_by_page
-from lancecy.encodings.v21.repdef import rows_per_value
-from lancecy.errors import FormatError, LanceError, UnsupportedError, printable
+from lancecy.errors import FormatError, UnsupportedError, printable
 from lancecy.file.tail import read_parts
-from lancecy.file.v2.fields import FieldColumns, Leaf, field_columns, fields_with_column
-from lancecy.file.v2.meta import Container, SpecCache, build_column, checked_column, open_container
+from lancecy.file.v2.columns import FileColumns, parse_together
+from lancecy.file.v2.fields import FieldColumns, field_columns, fields_with_column
+from lancecy.file.v2.meta import Container, checked_columns, open_container
 from lancecy.file.v2.stats import page_stats
 from lancecy.file.v2.stored_pages import StoredColumn, check_stored
 from lancecy.file.v2.values import FieldRead, Prepared, read_fields
-from lancecy.file.v2.wire import decode_children
+from lancecy.file.v2.wire import Parts
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.stats import ColumnStats, StatsTable
-from lancecy.store.base import Memory
 from lancecy.store.cache import ByteCache
-from lancecy.store.reads import Ranges, Read, SourceFile, Span, gather, named, run, value_read
+from lancecy.store.reads import Read, SourceFile, gather, named, value_read
 
 __all__ = ["VERSIONS", "V2Reader", "open_v2"]
 
@@ -134,14 +130,10 @@ class V2Reader:
     ) -> None:
         self.source = source
         self.num_rows = container.num_rows
+        self.columns = FileColumns(source, container, fields, limits, cache)
         self._container = container
         self._fields = fields
         self._limits = limits
-        self._columns: dict[int, Column] = {}
-        self._cache = cache
-        self._specs = SpecCache(container.version, limits, cache)
-        self._prepared: dict[Field, Prepared] = {}
-        self._ledger = ByteLedger()
 
     @property
     def version(self) -> tuple[int, int]:
@@ -187,8 +179,9 @@ class V2Reader:
         if len(selection) == 0:
             return {field.id: AllNull(0) for field in fields}
         ordered, order = _ascending(selection)
-        known = [prepared for field in fields if (prepared := self._prepared.get(field)) is not None]
+        known = [prepared for field in fields if (prepared := self.columns.prepared.get(field)) is not None]
         if len(known) < len(fields):
+            parse_together([self.columns], fields)
             known = yield from gather([self._prepare(field) for field in fields])
         reads = [self._field_read(*item, ordered) for item in zip(fields, known, strict=True)]
         if tested is None:
@@ -208,9 +201,9 @@ class V2Reader:
             None: the metadata of a field is not held, or the rows do not ascend.
         """
         for field in fields:
-            if field not in self._prepared:
+            if field not in self.columns.prepared:
                 self._known(field)
-        known = [self._prepared.get(field) for field in fields]
+        known = [self.columns.prepared.get(field) for field in fields]
         if _ascending(rows)[1] is not None:
             return None
         reads = [
@@ -219,11 +212,10 @@ class V2Reader:
         return reads if len(reads) == len(fields) else None
 
     def _field_read(self, field: Field, known: Prepared, rows: RowSelection) -> FieldRead:
-        return FieldRead(field, known, self._after, self.source, rows, self._limits)
+        return FieldRead(field, known, self.columns.after, self.source, rows, self._limits)
 
-    def _after(self, column: Column) -> Column | None:
-        """The column after one that it completes: strings of the first releases have two."""
-        return self._columns.get(column.index + 1)
+    def _known(self, field: Field) -> Prepared | None:
+        return self.columns.known(field)
 
     # -- columns
 
@@ -246,72 +238,10 @@ class V2Reader:
         yield from gather([self._prepare(field) for field in fields])
 
     def _prepare(self, field: Field) -> Read[Prepared]:
-        found = self._prepared.get(field)
+        found = self.columns.prepared.get(field)
         if found is not None:
             return value_read(found)
-        return named(self._load(field), f"column {field.id} {field.name!r}")
-
-    def _load(self, field: Field, for_values: bool = True) -> Read[Prepared]:
-        """Parse the columns of a field; only reads of values need the layout of packed structs."""
-        placed = self._fields.placed(field)
-        whole, packed, numbers = placed.whole, placed.packed, placed.numbers
-        if for_values and packed:
-            descriptor = yield from self._load_columns(numbers.values(), with_descriptor=True)
-            if descriptor is not None:
-                whole = self._as_written(whole, packed, descriptor)
-        elif not self._parse_held(numbers.values()):
-            yield from self._load_columns(numbers.values())
-        columns = {field_id: self._columns[number] for field_id, number in numbers.items()}
-        after = [c.index + 1 for c in columns.values() if self._may_continue(c)]
-        if after:
-            yield from self._load_columns(after)
-        leaves: tuple[Leaf, ...] = ()
-        form: object | None = None
-        if self._is_structural(columns.values()):
-            leaves, form = self._fields.leaves(field, whole)
-            for leaf in leaves:
-                self._check_rows(columns[leaf.chain[-1].id], rows_per_value(leaf.chain))
-        elif whole.id in columns:
-            self._check_aligned(whole, columns)
-        else:
-            raise FormatError(f"field {whole.id} {printable(whole.name)!r} has no column in this file")
-        chain = leaves[0].chain if leaves else (whole,)
-        found = Prepared(whole, columns, leaves, chain, self._specs, form)
-        if for_values or not packed:
-            self._prepared[field] = found
-        return found
-
-    def _load_columns(self, numbers: Iterable[int], with_descriptor: bool = False) -> Read[Memory | None]:
-        """Parse columns that are not known yet, in one round; return the FileDescriptor on request."""
-        missing = [n for n in dict.fromkeys(numbers) if n not in self._columns]
-        parts = [self._container.part(n) for n in missing]
-        if with_descriptor:
-            parts.append(self._container.descriptor)
-        if not parts:
-            return None
-        found = yield from read_parts(self.source, self._container.held, parts)
-        for number, data in zip(missing, found, strict=False):
-            self._parse(number, data)
-        return found[-1] if with_descriptor else None
-
-    def _parse_held(self, numbers: Iterable[int]) -> bool:
-        """Parse columns up to the first one whose metadata is not held; whether these are all."""
-        held = self._container.held
-        for number in numbers:
-            if number not in self._columns:
-                place = self._container.part(number)
-                if not held.has(*place):
-                    return False
-                self._parse(number, held.part(*place))
-        return True
-
-    def _parse(self, number: int, data: Memory) -> None:
-        try:
-            self._columns[number] = build_column(
-                data, number, self.source.size, self._limits, self._specs, self._ledger, self._memory(number)
-            )
-        except LanceError as error:
-            raise error.within(f"metadata of physical column {number}")
+        return named(self.columns.load(field), f"column {field.id} {field.name!r}")
 
     def stored(self, fields: Sequence[Field]) -> Read[list[StoredColumn]]:
         """The pages of whole top-level fields as they are stored, to be copied.
@@ -341,14 +271,10 @@ class V2Reader:
         numbers = [self._fields.numbers[node.id] for _, node in nodes]
         parts = [self._container.part(number) for number in numbers]
         found = yield from read_parts(self.source, self._container.held, parts)
+        about = self.source.size, self._limits, self.columns.specs, self.columns.ledger
+        checked = checked_columns(Parts.of(found), numbers, *about)
         columns, specs = [], []
-        for (_, node), number, data in zip(nodes, numbers, found, strict=True):
-            try:
-                message, pages = checked_column(
-                    data, number, self.source.size, self._limits, self._specs, self._ledger
-                )
-            except LanceError as error:
-                raise error.within(f"metadata of physical column {number}")
+        for (_, node), (message, pages) in zip(nodes, checked, strict=True):
             by_page = any(map(is_read_by_page, pages))
             columns.append(StoredColumn(node.id, self.source, message, by_page))
             specs.append(pages)
@@ -359,73 +285,7 @@ class V2Reader:
             start = stop
         return columns
 
-    def _memory(self, number: int) -> PageMemory | None:
-        if self._cache is None:
-            return None
-        return PageMemory(self._cache, ("page", self._owner, number))
-
-    @cached_property
-    def _owner(self) -> object:
-        """One object instead of the file and the limits: a key is hashed for every page of every read."""
-        return self._specs.token(("pages of", *self.source.key, self._limits))
-
-    def _may_continue(self, column: Column) -> bool:
-        """Whether strings of the column may have their bytes in the next one, as in files of the first releases."""
-        return column.index + 1 < self.num_columns and any(isinstance(s, EndedList) for s in column.specs)
-
-    def _as_written(self, field: Field, packed: frozenset[int], descriptor: Memory) -> Field:
-        """The field with the children of packed structs that the file was written with, in their order.
-
-        Rows of packed structs do not identify their fields, and the table may have dropped some later.
-        """
-        if field.id in packed and not field.is_blob:
-            children = decode_children(descriptor, field.id, self._limits)
-            ids = {child.id for child in children}
-            if children and min(ids) >= 0 and len(ids) == len(children):
-                known = {child.id: child for child in field.children}
-                return replace(field, children=tuple(known.get(c.id, c) for c in children))
-            return field
-        children = tuple(self._as_written(child, packed, descriptor) for child in field.children)
-        return replace(field, children=children) if children else field
-
-    def _is_structural(self, columns: Iterable[Column]) -> bool:
-        """Whether pages have layouts of 2.1 and later, not nodes of 2.0.
-
-        Raises
-        ------
-        FormatError
-            Pages of both kinds.
-        """
-        by_kind = {type(spec): spec for column in columns for spec in column.specs}
-        kinds = {is_structural(spec) for spec in by_kind.values()}
-        if len(kinds) > 1:
-            raise FormatError("a column has pages of 2.0 and of later versions")
-        return kinds.pop() if kinds else self.version != (2, 0)
-
-    def _check_aligned(self, field: Field, columns: Mapping[int, Column]) -> None:
-        """Check that columns of 2.0 with one value per row have as many values as the file has rows."""
-        column = columns.get(field.id)
-        if column is None:
-            return
-        self._check_rows(column, 1)
-        if field.is_struct:
-            for child in field.children:
-                self._check_aligned(child, columns)
-
-    def _check_rows(self, column: Column, factor: int) -> None:
-        if column.num_rows not in (self.num_rows, self.num_rows * factor):
-            raise FormatError(
-                f"pages of physical column {column.index} have {column.num_rows} rows, the file {self.num_rows}"
-            )
-
     # -- pages, sizes and statistics
-
-    def _known(self, field: Field) -> Prepared | None:
-        """The field's columns, if they can be known without a request."""
-        found = self._prepared.get(field)
-        if found is not None or not self._container.is_whole:
-            return found
-        return run(named(self._load(field, for_values=False), self.source.path), _no_requests)
 
     def page_starts(self, field: Field) -> Int64:
         """(num_pages + 1,) int64: first row of each page of the field's first column.
@@ -485,8 +345,7 @@ class V2Reader:
         if known is not None:
             columns = {c.index: c for c in known.columns.values()}
             for column in known.columns.values():
-                after = self._after(column) if self._may_continue(column) else None
-                if after is not None:
+                if self.columns.may_continue(column) and (after := self.columns.after(column)) is not None:
                     columns.setdefault(after.index, after)
             return sum(column.nbytes for column in columns.values())
         held = sum(node.id in self._fields.numbers for node in field.walk())
@@ -523,7 +382,3 @@ def _ascending(selection: RowSelection) -> tuple[RowSelection, Int64 | None]:
         return selection, None
     unique, order = np.unique(rows, return_inverse=True)
     return RowSelection(selection.num_rows, indices=unique), order.astype(np.int64, copy=False)
-
-
-def _no_requests(_: list[Ranges]) -> list[Span]:
-    raise ValueError("metadata that is held needs no request")

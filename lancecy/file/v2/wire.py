@@ -33,10 +33,14 @@ from lancecy.store.base import Memory
 
 __all__ = [
     "ARRAY_ENCODING",
+    "ColumnArrays",
     "ColumnMessage",
+    "Parts",
+    "are_blobs",
     "column_names",
     "decode_children",
-    "decode_column",
+    "decode_column_arrays",
+    "decode_columns",
     "decode_file_schema",
     "decode_num_rows",
     "decode_schema_fields",
@@ -45,6 +49,7 @@ __all__ = [
     "encode_descriptor",
     "encode_spec",
     "parse_spec",
+    "stored_encodings",
 ]
 
 
@@ -55,6 +60,36 @@ _MOST_KEPT = 1024
 
 ARRAY_ENCODING = "lance.encodings.ArrayEncoding"
 """Message type of the pages of 2.0 files."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parts:
+    """Parts of a file in one memory.
+
+    Attributes
+    ----------
+    memory : (nbytes,) uint8
+    starts, sizes : (num_parts,) int64, bytes
+        Where each part begins in ``memory``, and its size.
+    """
+
+    memory: Memory
+    starts: Int64
+    sizes: Int64
+
+    @classmethod
+    def of(cls, parts: Sequence[Memory]) -> Parts:
+        """Parts that are copied into one memory, if they are several."""
+        sizes = np.array([part.size for part in parts], np.int64)
+        memory = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return cls(memory, np.cumsum(sizes) - sizes, sizes)
+
+    def __len__(self) -> int:
+        return self.sizes.size
+
+    def only(self, number: int) -> Parts:
+        """One of them."""
+        return Parts(self.memory, self.starts[number : number + 1], self.sizes[number : number + 1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,77 +213,157 @@ def decode_children(data: Memory, parent_id: int, limits: Limits) -> tuple[Field
     )
 
 
-def decode_column(data: Memory, limits: Limits) -> ColumnMessage:
-    """Decode the ColumnMetadata message in these bytes.
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnArrays:
+    """The messages of columns as arrays, unchecked; see ``kernels.column_pages``.
+
+    Attributes
+    ----------
+    edges : (2, num_pages + num_columns) int64
+        Of each column: its values and buffers before each page, then of all its pages.
+    pages : (4, num_pages) int64
+        Values, first row, and place of the encoding of each page.
+    buffers : (2, num_buffers) int64, bytes
+        Position and size.
+    counts : (num_columns, 7) int64
+        Pages, buffers, place of the encoding, whether it has buffers of its own, bytes and furthest byte of each column.
+    """
+
+    edges: Int64
+    pages: Int64
+    buffers: Int64
+    counts: Int64
+
+
+def decode_column_arrays(parts: Parts, limits: Limits) -> ColumnArrays:
+    """Decode ColumnMetadata messages, one in each part, to arrays for all columns.
 
     Raises
     ------
     FormatError
-        The bytes are not such a message, or a page has different numbers of buffer positions and sizes.
+        Bytes are not such a message, or a page has different numbers of buffer positions and sizes.
     LimitError
-        More pages than ``limits.pages``.
+        A column has more pages than ``limits.pages``.
+    """
+    memory, starts, sizes = parts.memory, parts.starts, parts.sizes
+    limits.check("metadata_bytes", int(sizes.max(initial=0)), "size of column metadata")
+    found = _rooms(starts.size, _FEW_PAGES * (1 + starts.size), _FEW_BUFFERS * (1 + starts.size))
+    kernels.column_pages(memory, starts, sizes, *found)
+    num_pages, num_buffers = found[3][:, :2].sum(axis=0).tolist()
+    if num_pages > found[1].shape[1] or num_buffers > found[2].shape[1]:
+        found = _rooms(starts.size, num_pages, num_buffers)
+        kernels.column_pages(memory, starts, sizes, *found)
+    edges, pages, buffers, counts = found
+    limits.check("pages", int(counts[:, 0].max(initial=0)), "number of pages")
+    return ColumnArrays(
+        edges[:, : num_pages + starts.size], pages[:, :num_pages], buffers[:, :num_buffers], counts
+    )
+
+
+def decode_columns(parts: Parts, limits: Limits) -> list[ColumnMessage]:
+    """Decode ColumnMetadata messages, one in each part.
+
+    Raises
+    ------
+    FormatError, LimitError
+        See :func:`decode_column_arrays`.
     UnsupportedError
         An encoding is stored elsewhere in the file, which no writer does.
     """
-    limits.check("metadata_bytes", data.size, "size of column metadata")
-    rooms = _rooms(_FEW_PAGES, _FEW_BUFFERS)
-    counts = kernels.column_pages(data, *rooms)
-    num_pages, num_buffers = limits.check("pages", counts[0], "number of pages"), counts[1]
-    if num_pages > _FEW_PAGES or num_buffers > _FEW_BUFFERS:
-        rooms = _rooms(num_pages, num_buffers)
-        counts = kernels.column_pages(data, *rooms)
-    edges, pages, buffers = rooms
-    _, _, encoding_at, encoding_bytes, has_own, nbytes, end = counts
-    lengths, first_rows, starts, sizes = pages[:, :num_pages]
-    row_starts, first_buffer = edges[:, : num_pages + 1]
-    return ColumnMessage(
-        _is_blob(data, encoding_at, encoding_bytes, limits),
-        lengths,
-        row_starts,
-        first_buffer,
-        buffers[0, :num_buffers],
-        buffers[1, :num_buffers],
-        [
-            _stored(data, start, size, "page")
-            for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)
-        ],
-        first_rows,
-        nbytes,
-        end,
-        has_own,
-    )
+    found = decode_column_arrays(parts, limits)
+    encodings = stored_encodings(parts.memory, found.pages[2], found.pages[3], "page")
+    blobs = are_blobs(parts.memory, found.counts, limits)
+    (row_starts, first_buffer), (positions, sizes) = found.edges, found.buffers
+    lengths, first_rows = found.pages[:2]
+    columns = []
+    page = buffer = 0
+    for number, (num_pages, num_buffers, _, _, has_own, nbytes, end) in enumerate(found.counts.tolist()):
+        last, stop = page + num_pages, buffer + num_buffers
+        edge = slice(page + number, last + number + 1)
+        columns.append(
+            ColumnMessage(
+                blobs[number],
+                lengths[page:last],
+                row_starts[edge],
+                first_buffer[edge],
+                positions[buffer:stop],
+                sizes[buffer:stop],
+                encodings[page:last],
+                first_rows[page:last],
+                nbytes,
+                end,
+                bool(has_own),
+            )
+        )
+        page, buffer = last, stop
+    return columns
 
 
-def _rooms(num_pages: int, num_buffers: int) -> tuple[Int64, Int64, Int64]:
+def _rooms(num_columns: int, num_pages: int, num_buffers: int) -> tuple[Int64, Int64, Int64, Int64]:
     """Results of ``kernels.column_pages``."""
     return (
-        np.empty((2, num_pages + 1), np.int64),
+        np.empty((2, num_pages + num_columns), np.int64),
         np.empty((4, num_pages), np.int64),
         np.empty((2, num_buffers), np.int64),
+        np.empty((num_columns, 7), np.int64),
     )
 
 
-# What nearly all columns have.
-_FEW_PAGES, _FEW_BUFFERS = 4, 16
-_ELSEWHERE = -2
+# What nearly all columns have at most, on average.
+_FEW_PAGES, _FEW_BUFFERS = 2, 6
+_ABSENT, _ELSEWHERE = -1, -2
 
 
-def _stored(data: Memory, start: int, size: int, what: str) -> bytes:
-    """The Any message of an encoding."""
-    if size == _ELSEWHERE:
+def stored_encodings(memory: Memory, starts: Int64, sizes: Int64, what: str) -> list[bytes]:
+    """The Any messages of encodings.
+
+    Parameters
+    ----------
+    memory : (nbytes,) uint8
+    starts, sizes : (n,) int64, bytes
+        From ``kernels.column_pages``.
+    what : str
+        What is encoded, in an error.
+
+    Raises
+    ------
+    FormatError
+        There is no encoding.
+    UnsupportedError
+        An encoding is stored elsewhere in the file.
+    """
+    places = list(zip(starts.tolist(), sizes.tolist(), strict=True))
+    least = min((size for _, size in places), default=0)
+    if least == _ELSEWHERE:
         raise UnsupportedError(
             f"the encoding of a {what} stands elsewhere in the file", feature="indirect encoding"
         )
-    if size < 0:
+    if least < 0:
         raise FormatError(f"a {what} has no encoding")
-    return data[start : start + size].tobytes()
+    view = memory.data
+    return [bytes(view[at : at + size]) for at, size in places]
 
 
-def _is_blob(data: Memory, start: int, size: int, limits: Limits) -> bool:
-    """Whether a column holds blobs; release 0.12.0 does not mark its columns."""
-    if size < 0 and size != _ELSEWHERE:
-        return False
-    stored = _stored(data, start, size, "column")
+def are_blobs(memory: Memory, counts: Int64, limits: Limits) -> list[bool]:
+    """Whether each column holds blobs; release 0.12.0 does not mark its columns.
+
+    Parameters
+    ----------
+    memory : (nbytes,) uint8
+    counts : (num_columns, 7) int64
+        From ``kernels.column_pages``.
+    limits : Limits
+    """
+    starts, sizes = counts[:, 2], counts[:, 3]
+    marked = sizes != _ABSENT
+    encodings = stored_encodings(memory, starts[marked], sizes[marked], "column")
+    # Nearly all columns of a file have the same encoding.
+    described = {stored: _is_blob(stored, limits) for stored in dict.fromkeys(encodings)}
+    found = iter(encodings)
+    return [is_marked and described[next(found)] for is_marked in marked.tolist()]
+
+
+def _is_blob(stored: bytes, limits: Limits) -> bool:
     return _describes_blob(stored, limits) if len(stored) <= _MOST_KEPT else _described_blob(stored, limits)
 
 

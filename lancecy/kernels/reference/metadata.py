@@ -1,4 +1,4 @@
-"""Twin of ``_metadata``: the fields of a message one by one."""
+"""Twin of ``_metadata``: the fields of messages one by one."""
 
 from __future__ import annotations
 
@@ -25,24 +25,52 @@ class _BadMessageError(Exception):
     """The bytes are no message."""
 
 
+_COUNTS = 7
+
+
 def column_pages(
-    memory: NDArray[np.uint8], out_edges: Int64, out_pages: Int64, out_buffers: Int64
-) -> tuple[int, int, int, int, bool, int, int]:
+    memory: NDArray[np.uint8],
+    starts: Int64,
+    sizes: Int64,
+    out_edges: Int64,
+    out_pages: Int64,
+    out_buffers: Int64,
+    out_counts: Int64,
+) -> None:
     """As :func:`lancecy.kernels.column_pages`."""
     require(memory, np.uint8)
-    require_table(out_edges, writable=True)
-    require_table(out_pages, writable=True)
-    require_table(out_buffers, writable=True)
+    require(starts, np.int64)
+    require(sizes, np.int64)
+    for table in (out_edges, out_pages, out_buffers, out_counts):
+        require_table(table, writable=True)
+    if starts.size != sizes.size:
+        raise ValueError("starts and sizes need the same length")
     if out_edges.shape[0] != 2 or out_pages.shape[0] != 4 or out_buffers.shape[0] != 2:
         raise ValueError("out_edges needs 2 rows, out_pages 4 and out_buffers 2")
-    if out_edges.shape[1] != out_pages.shape[1] + 1:
-        raise ValueError("out_edges needs one entry more than out_pages")
+    if out_edges.shape[1] != out_pages.shape[1] + starts.size:
+        raise ValueError("out_edges needs one entry for each column more than out_pages")
+    if out_counts.shape != (starts.size, _COUNTS):
+        raise ValueError("out_counts needs 7 numbers for each column")
     data = memory.tobytes()
+    for number, (start, size) in enumerate(zip(starts.tolist(), sizes.tolist(), strict=True)):
+        if start < 0 or size < 0 or start > len(data) - size:
+            fail(Fault.TRUNCATED, number)
+        edges, pages, buffers, counts = _column(data, start, start + size)
+        has_room = buffers.shape[1] <= out_buffers.shape[1]
+        stored = _store(out_pages, pages)
+        _store(out_edges, edges[:, : stored + 1])
+        out_counts[number] = *counts[:-1], counts[-1] if has_room else -1
+        out_edges, out_pages = out_edges[:, stored + 1 :], out_pages[:, stored:]
+        out_buffers = out_buffers[:, _store(out_buffers, buffers) :]
+
+
+def _column(data: bytes, start: int, stop: int) -> tuple[Int64, Int64, Int64, list[int]]:
+    """Edges, pages, buffers and counts of one column."""
     pages: list[tuple[int, int, int, int, int]] = []
     buffers: tuple[list[int], list[int]] = ([], [])
     encoding, has_own = (0, _ABSENT), False
     try:
-        for tag, value, at in _fields(data, 0, len(data)):
+        for tag, value, at in _fields(data, start, stop):
             if tag == 18:
                 pages.append(_page(data, at, at + value, buffers))
             elif tag == 10:
@@ -54,22 +82,21 @@ def column_pages(
     except _BadMessageError:
         fail(Fault.MESSAGE, len(pages))
     lengths = accumulate((page[0] for page in pages), _sum, initial=0)
-    stops = [0, *(page[4] for page in pages)]
-    _store(out_edges, np.array([list(lengths), stops], np.int64))
-    _store(out_pages, np.array(pages, np.int64).reshape(-1, 5).T[:4])
-    _store(out_buffers, np.array(buffers, np.int64))
+    edges = np.array([list(lengths), [0, *(page[4] for page in pages)]], np.int64)
     nbytes, end = reduce(_sum, buffers[1], 0), max(map(_sum, *buffers), default=0)
-    has_room = len(buffers[0]) <= out_buffers.shape[1]
-    return len(pages), len(buffers[0]), *encoding, has_own, nbytes, end if has_room else -1
+    counts = [len(pages), len(buffers[0]), *encoding, int(has_own), nbytes, end]
+    return edges, np.array(pages, np.int64).reshape(-1, 5).T[:4], np.array(buffers, np.int64), counts
 
 
 def _sum(one: int, other: int) -> int:
     return min(one + other, _MOST)
 
 
-def _store(out: Int64, found: Int64) -> None:
-    size = min(out.shape[1], found.shape[1])
+def _store(out: Int64, found: Int64) -> int:
+    """Store the first entries of each row, as many as there is room for."""
+    size: int = min(out.shape[1], found.shape[1])
     out[:, :size] = found[:, :size]
+    return size
 
 
 def _number(data: bytes, at: int, end: int) -> tuple[int, int]:

@@ -97,7 +97,7 @@ def test_equal_pages_share_one_spec() -> None:
     pages = [int64([n]) for n in range(300)]
     opened = open_frame(build_frame([pages], 300))
     assert opened.reader.page_starts(INTS).tolist() == list(range(301))
-    (column,) = opened.reader._columns.values()
+    ((column,),) = (known.columns.values() for known in opened.reader.columns.prepared.values())
     assert len({id(spec) for spec in column.specs}) == 1
     assert values(opened) == list(range(300))
 
@@ -361,5 +361,6 @@ def test_columns_of_blobs_are_known_by_their_encoding() -> None:
     opened = open_frame(simple(encodings={1: blob}), [INTS, B])
     opened.reader.page_starts(INTS)
     opened.reader.page_starts(B)
-    assert [opened.reader._columns[n].is_blob for n in (0, 1)] == [False, True]
+    known = opened.reader.columns.prepared.values()
+    assert [column.is_blob for one in known for column in one.columns.values()] == [False, True]
     assert blob != VALUES
