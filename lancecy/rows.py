@@ -159,6 +159,12 @@ class RowSelection:
         return self.indices is None and self._length == self.num_rows
 
     @property
+    def is_ascending(self) -> bool:
+        """Whether the rows ascend, without duplicates."""
+        rows = self.indices
+        return rows is None or bool((rows[1:] > rows[:-1]).all())
+
+    @property
     def ends(self) -> tuple[int, int]:
         """The first selected row and the end of the last; both 0 if there is none.
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings.model.chunks import row_ranges, starts_of
-from lancecy.encodings.model.layouts import BlobPage, is_structural
+from lancecy.encodings.model.layouts import BlobPage, PageSpec, is_structural
 from lancecy.encodings.model.pages import Column, PageMemory
 from lancecy.encodings.model.spec import StructHeader
 from lancecy.encodings.v20.lists import element_starts, is_old_string
@@ -33,7 +33,16 @@ from lancecy.store.base import Memory, Store
 from lancecy.store.cache import ByteCache
 from lancecy.store.reads import Ranges, Read, SourceFile, Span
 
-__all__ = ["KeptColumns", "copied", "joined_columns", "kept_columns", "rows_of_all", "stand_in"]
+__all__ = [
+    "KeptColumns",
+    "copied",
+    "is_apart",
+    "joined_column",
+    "kept_columns",
+    "may_be_joined",
+    "rows_of_all",
+    "stand_in",
+]
 
 Int64 = NDArray[np.int64]
 T = TypeVar("T")
@@ -43,36 +52,16 @@ _FILE_BITS = 42
 _WITHIN = (1 << _FILE_BITS) - 1
 
 
-def joined_columns(
-    field: Field, several: Sequence[Mapping[int, Column]], files: Sequence[SourceFile]
-) -> dict[int, Column] | None:
-    """Join the columns of a field in several files.
+def is_apart(field: Field, columns: Mapping[int, Column]) -> bool:
+    """Whether a field is read file by file: it has blobs or old strings, or in 2.0 columns of more rows than the field.
 
     Parameters
     ----------
     field : Field
         In the form for decoders.
-    several : sequence of mapping of field id to Column
-        One for each file; the same ids in each.
-    files : sequence of SourceFile
-
-    Returns
-    -------
-    dict of field id to Column, or None
-        None: the field is read file by file. It has blobs or old strings, or in 2.0 columns of more rows than the field.
+    columns : mapping of field id to Column
+        Those of one file.
     """
-    if max(file.size for file in files) > _WITHIN or any(_is_apart(field, columns) for columns in several):
-        return None
-    found: dict[int, Column] = {}
-    for number in several[0]:
-        joined = _joined([columns[number] for columns in several])
-        if joined is None:
-            return None
-        found[number] = joined
-    return found
-
-
-def _is_apart(field: Field, columns: Mapping[int, Column]) -> bool:
     if any(column.is_blob or column.num_pages == 0 for column in columns.values()):
         return True
     kinds = {type(spec): spec for column in columns.values() for spec in column.specs}
@@ -96,29 +85,50 @@ def _has_other_rows(field: Field, columns: Mapping[int, Column], num_rows: int) 
     return is_old_string(column, field)
 
 
-def _joined(columns: Sequence[Column]) -> Column | None:
-    first = columns[0]
-    num_rows = sum(column.num_rows for column in columns)
-    none = np.empty(0, np.int64)
-    headers = [isinstance(spec, StructHeader) for column in columns for spec in column.specs]
-    if any(headers):
+def joined_column(
+    index: int,
+    lengths: Int64,
+    specs: tuple[PageSpec, ...],
+    num_buffers: Int64,
+    places: Int64,
+    sizes: Int64,
+    files: Int64,
+) -> Column | None:
+    """A column of several files as one column, one file after the other.
+
+    Parameters
+    ----------
+    index : int
+        Number of the column in the first file.
+    lengths : (num_pages,) int64
+        Values of each page.
+    specs : tuple of PageSpec, one per page
+    num_buffers : (num_pages,) int64
+        Buffers of each page.
+    places, sizes : (num_buffers,) int64, bytes
+        Position of each buffer in its file, and size.
+    files : (num_buffers,) int64
+        Number of the file of each buffer.
+
+    Returns
+    -------
+    Column or None
+        None: some pages are headers of structs, others are not.
+    """
+    rows = starts_of(lengths)
+    headers = {isinstance(spec, StructHeader) for spec in {type(spec): spec for spec in specs}.values()}
+    if True in headers:
         # A struct has one page, without bytes.
-        if not all(headers) or len(headers) != len(columns):
+        if len(headers) > 1 or places.size:
             return None
-        edges = np.array([0, num_rows]), first.specs, np.zeros(2, np.int64)
-        return Column(first.index, False, *edges, none, none, 0)
-    positions = [column.positions + (number << _FILE_BITS) for number, column in enumerate(columns)]
-    rows = starts_of(np.concatenate([_steps(column.row_starts) for column in columns]))
-    buffers = starts_of(np.concatenate([_steps(column.first_buffer) for column in columns]))
-    specs = tuple(spec for column in columns for spec in column.specs)
-    sizes = np.concatenate([column.sizes for column in columns])
-    nbytes = sum(column.nbytes for column in columns)
-    return Column(first.index, False, rows, specs, buffers, np.concatenate(positions), sizes, nbytes)
+        return Column(index, False, rows[[0, -1]], specs[:1], np.zeros(2, np.int64), places, sizes, 0)
+    positions = places + (files << _FILE_BITS)
+    return Column(index, False, rows, specs, starts_of(num_buffers), positions, sizes, int(sizes.sum()))
 
 
-def _steps(edges: Int64) -> Int64:
-    steps: Int64 = edges[1:] - edges[:-1]
-    return steps
+def may_be_joined(files: Sequence[SourceFile]) -> bool:
+    """Whether positions in these files can be told apart."""
+    return max(file.size for file in files) <= _WITHIN
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,7 +157,7 @@ def kept_columns(
     Parameters
     ----------
     columns : mapping of field id to Column
-        From :func:`joined_columns`; not many bytes.
+        From :func:`joined_column`; not many bytes.
     files : sequence of SourceFile
     cache : ByteCache
         For decoded parts of their pages.

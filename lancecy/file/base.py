@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from lancecy.file.dictionaries import Dictionaries
     from lancecy.file.v2.columns import FileColumns
-    from lancecy.file.v2.values import FieldRead
 
 __all__ = ["FileReader", "FileSummary", "FileWriteOptions", "FileWriter", "NullReader"]
 
@@ -94,10 +93,7 @@ class FileReader(Protocol):
 
     @property
     def columns(self) -> FileColumns | None:
-        """Columns that can be parsed with those of other files; None if the file keeps no metadata for each column."""
-
-    def field_reads(self, fields: Sequence[Field], rows: RowSelection) -> list[FieldRead] | None:
-        """Reads of fields that can be joined with those of other files; None if this file must be read alone."""
+        """Columns that can be read with those of other files; None: the file must be read alone."""
 
     def stats(self, paths: Mapping[tuple[str, ...], Sequence[Field]]) -> Read[StatsTable]:
         """Bounds per page of the requested columns.

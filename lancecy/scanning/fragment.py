@@ -25,14 +25,14 @@ from lancecy.encodings.blocks.null_only import null_stub
 from lancecy.encodings.model.block import Block
 from lancecy.errors import LanceError
 from lancecy.file.v2.columns import FileColumns, parse_together
-from lancecy.file.v2.values import FieldRead, read_fields, read_in_turn
+from lancecy.file.v2.several_files import SeveralFiles, read_in_turn
+from lancecy.file.v2.values import read_fields
 from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.scanning.parts import Part, fetcher, open_parts, open_several, physical_rows
 from lancecy.schema import Field
 from lancecy.session import Session
 from lancecy.stats import ColumnStats, StatsTable
-from lancecy.store.base import Memory
 from lancecy.store.reads import Read, SourceFile, gather, run
 from lancecy.table.manifest import Fragment
 from lancecy.table.rows.deletion import DeletionVector
@@ -46,8 +46,8 @@ Path = tuple[str, ...]
 _MAX_STATS = 8
 _FEW_PAGES = 64
 """Most pages with bounds of a file whose statistics are kept, and what they say about a filter."""
-_MANY_FIELDS = 8
-"""Fewest fields whose small pages are decoded together across fields."""
+_MANY_FIELDS, _FEW_FILES = 8, 16
+"""Fewest fields, and most files, whose small pages are decoded together across fields."""
 
 
 @dataclass(eq=False)
@@ -251,11 +251,12 @@ class FragmentFiles:
             columns.append(assemble(wanted, pieces, len(rows)))
         return columns
 
-    def field_reads(self, fields: Sequence[Field], rows: RowSelection) -> list[FieldRead] | None:
-        """Reads of fields that can be joined with those of other fragments; None if this one must be read alone."""
+    def joinable(self, fields: Sequence[Field], rows: RowSelection) -> FileColumns | None:
+        """The columns of the only file, if fields can be read with those of other fragments."""
         if len(self.parts) != 1 or any(self.parts[0].held(f) is not f for f in fields):
             return None
-        return self.parts[0].reader.field_reads(fields, rows)
+        columns = self.parts[0].reader.columns
+        return columns if columns is not None and columns.can_tell(fields) and rows.is_ascending else None
 
     # -- statistics -----------------------------------------------------------
 
@@ -457,28 +458,32 @@ def _columns_together(
     items: Sequence[tuple[FragmentFiles, RowSelection]], fields: Sequence[Field]
 ) -> Read[list[ArrowArray]]:
     """Columns of several fragments in lockstep; files with one part each are decoded together."""
-    parse_metadata((files for files, _ in items), fields)
-    found = [(files, rows, files.field_reads(fields, rows)) for files, rows in items]
+    found = [(files, rows, files.joinable(fields, rows)) for files, rows in items]
     reads: list[Read[list[ArrowArray]]] = []
     for is_alone, run_of in groupby(found, lambda item: item[2] is None):
         several = list(run_of)
         if is_alone:
             reads += [files.columns(fields, rows) for files, rows, _ in several]
         else:
-            reads.append(_of_files(fields, [mine for _, _, mine in several if mine is not None]))
+            columns = [mine for _, _, mine in several if mine is not None]
+            reads.append(_of_files(SeveralFiles(fields, columns, [rows for _, rows, _ in several])))
     return _in_turn(fields, (yield from gather(reads)))
 
 
-def _of_files(fields: Sequence[Field], reads: Sequence[list[FieldRead]]) -> Read[list[ArrowArray]]:
-    """Columns of several files; ``reads`` has those of each file."""
-    if len(fields) < _MANY_FIELDS or any(f.known.batch_key is None for mine in reads for f in mine):
-        maps: dict[int, Memory] = {}
-        blocks = yield from gather([read_in_turn(several, maps) for several in zip(*reads, strict=True)])
-        return [to_arrow(block, f) for block, f in zip(blocks, fields, strict=True)]
-    # Small pages of many columns: those of one encoding are decoded together, whatever their field.
-    blocks = yield from read_fields([f for mine in reads for f in mine])
-    columns = [to_arrow(block, fields[n % len(fields)]) for n, block in enumerate(blocks)]
-    return _in_turn(fields, [columns[at : at + len(fields)] for at in range(0, len(columns), len(fields))])
+def _of_files(several: SeveralFiles) -> Read[list[ArrowArray]]:
+    """Columns of several files."""
+    fields = several.fields
+    if len(fields) >= _MANY_FIELDS and len(several.files) <= _FEW_FILES:
+        found = several.each(fields)
+        if all(f.known.batch_key is not None for mine in found for f in mine):
+            # Small pages of many columns: those of one encoding are decoded together, whatever their field.
+            blocks = yield from read_fields([f for mine in found for f in mine])
+            columns = [to_arrow(block, fields[n % len(fields)]) for n, block in enumerate(blocks)]
+            return _in_turn(
+                fields, [columns[at : at + len(fields)] for at in range(0, len(columns), len(fields))]
+            )
+    blocks = yield from gather([read_in_turn(several, f) for f in fields])
+    return [to_arrow(block, f) for block, f in zip(blocks, fields, strict=True)]
 
 
 def _column(part: Part, block: Block, held: Field) -> ArrowArray:

@@ -41,7 +41,7 @@ def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return rows_of_all(selections)
 
     monkeypatch.setattr("lancecy.file.v2.values.read_small", counted)
-    monkeypatch.setattr("lancecy.file.v2.values.rows_of_all", joined)
+    monkeypatch.setattr("lancecy.file.v2.several_files.rows_of_all", joined)
     return found
 
 

@@ -7,6 +7,7 @@ share text. No writer does that, so each byte of a file may be taken once, by on
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 
 from lancecy.errors import FormatError
 
@@ -53,16 +54,33 @@ class ByteLedger:
         ...
         lancecy.errors.FormatError: pages of column 1 take 50 bytes, where 40 of 100 are left: columns overlap
         """
-        key = (column_id, part)
+        self.charge_all({(column_id, part): nbytes}, file_size)
+
+    def charge_all(self, taken: Mapping[tuple[int, str], int], file_size: int) -> None:
+        """:meth:`charge` for several columns or parts of columns.
+
+        Parameters
+        ----------
+        taken : mapping of (int, str) to int, bytes
+            Number of bytes, by column and part.
+        file_size : int, bytes
+
+        Raises
+        ------
+        FormatError
+            The file has fewer bytes left; only those that had room before are counted then.
+        """
         with self._lock:
-            others = self._total - self._taken.get(key, 0)
-            if nbytes > file_size - others:
-                raise FormatError(
-                    f"{part} of column {column_id} take {nbytes} bytes, where {max(0, file_size - others)} "
-                    f"of {file_size} are left: columns overlap"
-                )
-            if nbytes > self._taken.get(key, 0):
-                self._taken[key], self._total = nbytes, others + nbytes
+            for key, nbytes in taken.items():
+                known = self._taken.get(key, 0)
+                others = self._total - known
+                if nbytes > file_size - others:
+                    raise FormatError(
+                        f"{key[1]} of column {key[0]} take {nbytes} bytes, where {max(0, file_size - others)} "
+                        f"of {file_size} are left: columns overlap"
+                    )
+                if nbytes > known:
+                    self._taken[key], self._total = nbytes, others + nbytes
 
     def has(self, column_id: int, part: str, nbytes: int) -> bool:
         """Whether at least so many bytes are counted for the part."""

@@ -344,9 +344,6 @@ class V0Reader:
         """None; see ``FileReader.columns``."""
         return
 
-    def field_reads(self, fields: Sequence[Field], rows: RowSelection) -> None:
-        """None: every file of 0.1 is read alone."""
-
     def read(self, fields: Sequence[Field], selection: RowSelection) -> Read[dict[int, Block]]:
         """Decode top-level fields; see ``FileReader.read``."""
         return named(self._read(fields, selection), self.source.path)

@@ -3,7 +3,9 @@
 ============  ==============================================================
 ``meta``      footer, tables and columns, every number checked
 ``fields``    the physical columns of a field
+``columns``   columns parsed on first use, for one file or for many
 ``values``    fields to blocks
+``several_files``  fields of several files to blocks
 ``stats``     nulls, from the descriptions of pages
 ``reader``    an opened file as a ``FileReader``
 ``writer``    a file during writing

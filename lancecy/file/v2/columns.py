@@ -21,6 +21,7 @@ from lancecy.encodings.model.layouts import PageSpec, is_structural
 from lancecy.encodings.model.ledger import ByteLedger
 from lancecy.encodings.model.pages import Column, PageMemory
 from lancecy.encodings.model.spec import EndedList
+from lancecy.encodings.several_files import is_apart, joined_column, may_be_joined
 from lancecy.encodings.v21.repdef import rows_per_value
 from lancecy.errors import FormatError, LanceError, printable
 from lancecy.file.tail import read_parts
@@ -28,6 +29,7 @@ from lancecy.file.v2.fields import FieldColumns, Leaf, Placed
 from lancecy.file.v2.meta import Container, SpecCache, build_columns
 from lancecy.file.v2.values import Prepared
 from lancecy.file.v2.wire import (
+    ColumnArrays,
     Parts,
     are_blobs,
     decode_children,
@@ -41,7 +43,7 @@ from lancecy.store.base import Memory
 from lancecy.store.cache import ByteCache
 from lancecy.store.reads import Read, SourceFile
 
-__all__ = ["FileColumns", "parse_together"]
+__all__ = ["FileColumns", "JoinedField", "join_fields", "parse_together"]
 
 Int64 = NDArray[np.int64]
 
@@ -63,6 +65,7 @@ class FileColumns:
     specs : SpecCache
     ledger : ByteLedger
         Bytes of the file that its columns take.
+    cache : ByteCache or None
     prepared : dict of Field to Prepared
         Fields whose columns are parsed.
     """
@@ -82,8 +85,15 @@ class FileColumns:
         self.specs = SpecCache(container.version, limits, cache)
         self.ledger = ByteLedger()
         self.prepared: dict[Field, Prepared] = {}
-        self._cache = cache
+        self.cache = cache
         self._columns: dict[int, Column] = {}
+
+    def can_tell(self, fields: Sequence[Field]) -> bool:
+        """Whether the columns of fields are parsed, or can be without a request, for reads of values."""
+        unknown = [field for field in fields if field not in self.prepared]
+        return not unknown or (
+            self.container.is_whole and not any(self.fields.placed(field).packed for field in unknown)
+        )
 
     def known(self, field: Field) -> Prepared | None:
         """A field's columns, if they can be known without a request; packed structs as in the table.
@@ -138,7 +148,7 @@ class FileColumns:
 
     def memory(self, number: int) -> PageMemory | None:
         """Cache for decoded parts of the pages of a column; None without a cache."""
-        return None if self._cache is None else PageMemory(self._cache, ("page", self._owner, number))
+        return None if self.cache is None else PageMemory(self.cache, ("page", self._owner, number))
 
     @cached_property
     def _owner(self) -> object:
@@ -159,7 +169,7 @@ class FileColumns:
 
     def _made(self, field: Field, whole: Field, numbers: Mapping[int, int]) -> Prepared:
         """A field whose columns are parsed, checked."""
-        columns = {field_id: self._columns[number] for field_id, number in numbers.items()}
+        columns = {node: self._columns[number] for node, number in numbers.items()}
         pages = [column.specs for column in columns.values()]
         layout = _layout(self.fields, field, whole, numbers, pages, self.container.version)
         num_rows = self.container.num_rows
@@ -239,9 +249,9 @@ class _Layout:
     form: object | None
     counted: tuple[tuple[int, int], ...]
 
-    def has_rows(self, columns: Mapping[int, Column], num_rows: int) -> bool:
-        """Whether columns, by the ids of their nodes, have as many values as the rows of their file need."""
-        return all(columns[node].num_rows in (num_rows, num_rows * factor) for node, factor in self.counted)
+    def has_rows(self, values: Mapping[int, int], num_rows: int) -> bool:
+        """Whether columns have as many values, by the ids of their nodes, as the rows of their file need."""
+        return all(values[node] in (num_rows, num_rows * factor) for node, factor in self.counted)
 
     def prepared(self, columns: Mapping[int, Column], specs: SpecCache) -> Prepared:
         """The field with its columns, by the ids of their nodes."""
@@ -341,14 +351,11 @@ def _parse_alike(
     files: Sequence[FileColumns], wanted: Sequence[tuple[Field, Placed]], numbers: Sequence[int]
 ) -> None:
     """Parse these columns of files that have the same columns."""
-    files = [file for file, good in zip(files, _are_held(files, numbers), strict=True) if good]
-    if not files:
+    parsed = _parsed([file for file in files if file.container.is_whole], [numbers] * len(files))
+    if parsed is None:
         return
-    parsed = _parsed(files, numbers)
     layouts: dict[tuple[int, ...], _Layout | None] = {}
-    for n, file in enumerate(files):
-        if not parsed.may_keep(n):
-            continue
+    for n, file in enumerate(parsed.files):
         columns = {number: parsed.column(n, place) for place, number in enumerate(numbers)}
         file.keep(columns)
         for field, placed in wanted:
@@ -358,39 +365,51 @@ def _parse_alike(
                 layouts[key] = _usual_layout(file, field, placed, pages)
             layout = layouts[key]
             by_node = {node: columns[number] for node, number in placed.numbers.items()}
-            if layout is not None and layout.has_rows(by_node, file.container.num_rows):
+            rows = {node: column.num_rows for node, column in by_node.items()}
+            if layout is not None and layout.has_rows(rows, file.container.num_rows):
                 file.prepared[field] = layout.prepared(by_node, file.specs)
 
 
-def _are_held(files: Sequence[FileColumns], numbers: Sequence[int]) -> list[bool]:
-    """Whether each file holds the metadata of these columns."""
-    positions, lengths = _places(files, numbers)
-    bounds = [(file.container.held.start, file.container.held.stop) for file in files]
-    starts, stops = np.array(bounds, np.int64).T
+def _parsed(files: Sequence[FileColumns], numbers: Sequence[Sequence[int]]) -> _ParsedColumns | None:
+    """Columns of files that hold all their metadata; None if there is no file.
+
+    Raises
+    ------
+    FormatError, LimitError, UnsupportedError
+        One of them is damaged, or larger than the limits allow.
+    """
+    if not files:
+        return None
+    containers = [file.container for file in files]
+    places = (
+        list(map(np.array, numbers))
+        if len(set(map(id, numbers))) > 1
+        else [np.array(numbers[0])] * len(files)
+    )
+    pairs = list(zip(containers, places, strict=False))
+    positions = np.array([container.positions[mine] for container, mine in pairs])
+    lengths = np.array([container.lengths[mine] for container, mine in pairs])
     first, last = positions.min(axis=1), (positions + lengths).max(axis=1)
-    found: list[bool] = ((first >= starts) & (last <= stops)).tolist()
-    return found
-
-
-def _places(files: Sequence[FileColumns], numbers: Sequence[int]) -> tuple[Int64, Int64]:
-    """(num_files, num_columns) int64, bytes: position and length of the metadata of columns."""
-    positions = np.array([file.container.positions for file in files])[:, numbers]
-    return positions, np.array([file.container.lengths for file in files])[:, numbers]
-
-
-def _parsed(files: Sequence[FileColumns], numbers: Sequence[int]) -> _ParsedColumns:
-    """Columns of files that hold their metadata."""
-    positions, lengths = _places(files, numbers)
-    first, last = positions.min(axis=1), (positions + lengths).max(axis=1)
-    ranges = zip(files, first.tolist(), last.tolist(), strict=True)
-    memories = [file.container.held.part(start, stop - start) for file, start, stop in ranges]
+    ranges = zip(containers, first.tolist(), last.tolist(), strict=True)
+    memories = [container.held.part(start, stop - start) for container, start, stop in ranges]
     begins = positions - first[:, None] + (np.cumsum(last - first) - (last - first))[:, None]
     memory = memories[0] if len(memories) == 1 else np.concatenate(memories)
-    return _ParsedColumns(files, numbers, Parts(memory, begins.ravel(), lengths.ravel()))
+    found = decode_column_arrays(Parts(memory, begins.ravel(), lengths.ravel()), files[0].limits)
+    return _ParsedColumns(files, numbers, memory, found)
 
 
 class _ParsedColumns:
-    """Some columns of several files, as arrays for all of them: one file after the other, and so its columns.
+    """Some columns of several files, as arrays for all of them.
+
+    Parameters
+    ----------
+    files : sequence of FileColumns
+    numbers : sequence of sequence of int
+        Numbers of as many columns in each file.
+    memory : (nbytes,) uint8
+        Their metadata.
+    found : ColumnArrays
+        One file after the other, and so its columns.
 
     Raises
     ------
@@ -398,72 +417,220 @@ class _ParsedColumns:
         One of them is damaged, or larger than the limits allow.
     """
 
-    def __init__(self, files: Sequence[FileColumns], numbers: Sequence[int], parts: Parts) -> None:
+    def __init__(
+        self,
+        files: Sequence[FileColumns],
+        numbers: Sequence[Sequence[int]],
+        memory: Memory,
+        found: ColumnArrays,
+    ) -> None:
         first = files[0]
-        found = decode_column_arrays(parts, first.limits)
-        self._files = files
+        self.files = files
         self._numbers = numbers
-        self._row_starts, self._first_buffer = found.edges
-        self._positions, self._sizes = found.buffers
-        ends = np.zeros((2, found.counts.shape[0] + 1), np.int64)
-        np.cumsum(found.counts[:, :2].T, axis=1, out=ends[:, 1:])
-        self._page_ends, self._buffer_ends = ends.tolist()
-        last_edges = ends[0, 1:] + np.arange(found.counts.shape[0])
-        num_buffers = np.delete(np.diff(self._first_buffer), last_edges[:-1]).tolist()
-        encodings = stored_encodings(parts.memory, found.pages[2], found.pages[3], "page")
-        self._pages = list(zip(encodings, num_buffers, strict=True))
-        self._specs = {page: first.specs.find(*page) for page in dict.fromkeys(self._pages)}
-        self._blobs = are_blobs(parts.memory, found.counts, first.limits)
-        self._num_bytes, self._furthest = found.counts[:, 5:].T.tolist()
-        self._num_rows = self._row_starts[last_edges].tolist()
+        self._per_file = len(numbers[0])
+        self._found = found
+        self._ends = np.zeros((2, found.counts.shape[0] + 1), np.int64)
+        np.cumsum(found.counts[:, :2].T, axis=1, out=self._ends[:, 1:])
+        last_edges = self._ends[0, 1:] + np.arange(found.counts.shape[0])
+        self.num_rows = found.edges[0, last_edges].reshape(-1, self._per_file)
+        self._num_buffers = np.delete(np.diff(found.edges[1]), last_edges[:-1])
+        encodings = stored_encodings(memory, found.pages[2], found.pages[3], "page")
+        pages = list(zip(encodings, self._num_buffers.tolist(), strict=True))
+        known = {page: number for number, page in enumerate(dict.fromkeys(pages))}
+        self._specs = [first.specs.find(*page) for page in known]
+        self._kinds = np.array([known[page] for page in pages], np.int64)
+        self._blobs = are_blobs(memory, found.counts, first.limits)
         # One tuple for all columns with the same pages, so that its identity tells the layout of a field.
-        self._same: dict[tuple[tuple[bytes, int], ...], tuple[PageSpec, ...]] = {}
+        self._same: dict[bytes, tuple[PageSpec, ...]] = {}
+        self._check()
 
-    def may_keep(self, file: int) -> bool:
-        """Whether the columns of a file are within it, and have at most the allowed rows; their bytes are counted.
+    def _check(self) -> None:
+        """Check that columns are within their file, share no bytes, and have at most the allowed rows."""
+        nbytes, furthest = self._found.counts[:, 5:].T.reshape(2, -1, self._per_file)
+        sizes = np.array([file.source.size for file in self.files], np.int64)
+        most = np.maximum(sizes * 8, self.files[0].limits.rows_per_file)
+        if (furthest > sizes[:, None]).any() or (self.num_rows > most[:, None]).any():
+            raise FormatError("a column has more than its file, or more rows than the limit")
+        for file, numbers, taken in zip(self.files, self._numbers, nbytes.tolist(), strict=False):
+            charged = {(number, "pages"): n for number, n in zip(numbers, taken, strict=True)}
+            file.ledger.charge_all(charged, file.source.size)
 
-        Raises
-        ------
-        FormatError
-            Columns share bytes.
-        """
-        own, count = self._files[file], len(self._numbers)
-        mine, size = slice(file * count, (file + 1) * count), own.source.size
-        most_rows = max(own.limits.rows_per_file, size * 8)
-        if max(self._furthest[mine]) > size or max(self._num_rows[mine]) > most_rows:
-            return False
-        for number, nbytes in zip(self._numbers, self._num_bytes[mine], strict=True):
-            own.ledger.charge(number, "pages", nbytes, size)
-        return True
+    @cached_property
+    def _slices(self) -> tuple[list[int], list[int]]:
+        page_ends, buffer_ends = self._ends.tolist()
+        return page_ends, buffer_ends
+
+    def specs(self, file: int, place: int) -> tuple[PageSpec, ...]:
+        """Specs of the pages of a column, by the place of its number: one tuple for equal ones."""
+        at, ends = file * self._per_file + place, self._slices[0]
+        kinds = self._kinds[ends[at] : ends[at + 1]]
+        key = kinds.tobytes()
+        found = self._same.get(key)
+        if found is None:
+            found = self._same[key] = tuple([self._specs[kind] for kind in kinds.tolist()])
+        return found
 
     def column(self, file: int, place: int) -> Column:
-        """One column of a file, by the place of its number."""
-        at, number = file * len(self._numbers) + place, self._numbers[place]
-        page, last = self._page_ends[at], self._page_ends[at + 1]
-        buffers = slice(self._buffer_ends[at], self._buffer_ends[at + 1])
-        edges = slice(page + at, last + at + 1)
-        pages = tuple(self._pages[page:last])
-        if pages not in self._same:
-            self._same[pages] = tuple([self._specs[one] for one in pages])
+        """One column of a file."""
+        at, number = file * self._per_file + place, self._numbers[file][place]
+        page_ends, buffer_ends = self._slices
+        row_starts, first_buffer = self._found.edges
+        positions, sizes = self._found.buffers
+        buffers = slice(buffer_ends[at], buffer_ends[at + 1])
+        edges = slice(page_ends[at] + at, page_ends[at + 1] + at + 1)
         return Column(
             number,
             self._blobs[at],
-            self._row_starts[edges],
-            self._same[pages],
-            self._first_buffer[edges],
-            self._positions[buffers],
-            self._sizes[buffers],
-            self._num_bytes[at],
-            self._files[file].memory(number),
+            row_starts[edges],
+            self.specs(file, place),
+            first_buffer[edges],
+            positions[buffers],
+            sizes[buffers],
+            int(self._found.counts[at, 5]),
+            self.files[file].memory(number),
         )
+
+    def of_one_kind(self, places: Sequence[int]) -> Iterator[int]:
+        """Yield files until the pages of these columns have been of each kind that occurs; all, if some have several pages."""
+        counts = self._found.counts[:, 0].reshape(-1, self._per_file)[:, places]
+        if not (counts == 1).all():
+            yield from range(len(self.files))
+            return
+        starts = self._ends[0, :-1].reshape(-1, self._per_file)[:, places]
+        known: set[tuple[int, ...]] = set()
+        for file, kinds in enumerate(self._kinds[starts].tolist()):
+            if (key := tuple(kinds)) not in known:
+                known.add(key)
+                yield file
+
+    def joined(self, place: int) -> Column | None:
+        """A column of all files as one; None if that cannot be."""
+        files, places = np.divmod(np.arange(self._found.counts.shape[0]), self._per_file)
+        num_pages, num_buffers = self._found.counts[:, :2].T
+        mine = np.repeat(places == place, num_pages)
+        buffers = np.repeat(places == place, num_buffers)
+        positions, sizes = self._found.buffers
+        return joined_column(
+            self._numbers[0][place],
+            self._found.pages[0][mine],
+            tuple([self._specs[kind] for kind in self._kinds[mine].tolist()]),
+            self._num_buffers[mine],
+            positions[buffers],
+            sizes[buffers],
+            np.repeat(files, num_buffers)[buffers],
+        )
+
+    def file_bytes(self, places: Sequence[int]) -> Int64:
+        """(num_files,) int64, bytes: size of these columns in each file."""
+        found: Int64 = self._found.counts[:, 5].reshape(-1, self._per_file)[:, places].sum(axis=1)
+        return found
 
 
 def _usual_layout(
     file: FileColumns, field: Field, placed: Placed, pages: Sequence[Sequence[PageSpec]]
 ) -> _Layout | None:
-    """The layout of a field; None if it has an error, or strings whose bytes are in the next column."""
-    if any(map(_may_continue, pages)):
-        return None
+    """The layout of a field; None if it has an error, or strings whose bytes are in a column of no field."""
+    numbers = placed.numbers.values()
+    for number, specs in zip(numbers, pages, strict=True):
+        if _may_continue(specs) and number + 1 not in numbers:
+            return None
     with suppress(LanceError):
         return _layout(file.fields, field, placed.whole, placed.numbers, pages, file.container.version)
     return None
+
+
+# -- a field of many files -----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinedField:
+    """A field of several files as one of a single file, in which one file follows the other.
+
+    Attributes
+    ----------
+    known : Prepared
+        Positions in its columns also tell the number of the file (``encodings.several_files``).
+    file_bytes : (num_files,) int64, bytes
+        Size of its columns in each file.
+    """
+
+    known: Prepared
+    file_bytes: Int64
+
+
+def join_fields(files: Sequence[FileColumns], fields: Sequence[Field]) -> list[JoinedField | None]:
+    """Join the columns of fields in several files.
+
+    Returns
+    -------
+    list of JoinedField or None
+        None: the field must be read file by file. Its metadata is not all held, or damaged; it is not stored in the same
+        way in all files; it has blobs, packed structs or strings of the first releases.
+    """
+    placed = [[file.fields.placed(field) for file in files] for field in fields]
+    alike = [_are_alike(mine) for mine in placed]
+    chosen = [mine for mine, is_alike in zip(placed, alike, strict=True) if is_alike]
+    is_whole = all(file.container.is_whole for file in files)
+    if chosen and is_whole and may_be_joined([file.source for file in files]):
+        with suppress(LanceError):
+            numbers = _numbers_of(chosen)
+            parsed = _parsed(files, numbers)
+            if parsed is not None:
+                return [
+                    _joined_field(parsed, field, mine, numbers[0]) if is_alike else None
+                    for field, mine, is_alike in zip(fields, placed, alike, strict=True)
+                ]
+    return [None] * len(fields)
+
+
+def _are_alike(placed: Sequence[Placed]) -> bool:
+    """Whether a field has the same nodes with a column in all files, none of which holds what is below it."""
+    first = placed[0]
+    distinct = {id(one): one for one in placed}.values()
+    return bool(first.numbers) and all(
+        not one.packed and list(one.numbers) == list(first.numbers) and one.whole == first.whole
+        for one in distinct
+    )
+
+
+def _numbers_of(several: Sequence[Sequence[Placed]]) -> list[list[int]]:
+    """Numbers of the columns of several fields in each file; files with the same ones share a list."""
+    known: dict[tuple[int, ...], list[int]] = {}
+    found = []
+    for placed in zip(*several, strict=True):
+        key = tuple(map(id, placed))
+        if key not in known:
+            known[key] = [number for one in placed for number in one.numbers.values()]
+        found.append(known[key])
+    return found
+
+
+def _joined_field(
+    parsed: _ParsedColumns, field: Field, placed: Sequence[Placed], numbers: Sequence[int]
+) -> JoinedField | None:
+    files, nodes = parsed.files, list(placed[0].numbers)
+    places = [numbers.index(number) for number in placed[0].numbers.values()]
+    first: _Layout | None = None
+    # In 2.0 the columns of each file are compared with each other.
+    is_each = bool(field.children) and files[0].container.version == (2, 0)
+    for n in range(len(files)) if is_each else parsed.of_one_kind(places):
+        columns = {node: parsed.column(n, place) for node, place in zip(nodes, places, strict=True)}
+        pages = [column.specs for column in columns.values()]
+        layout = _usual_layout(files[n], field, placed[n], pages)
+        first = layout if first is None else first
+        if layout is None or first is None or layout.form is not first.form:
+            return None
+        if is_apart(placed[n].whole, columns):
+            return None
+    if first is None:
+        return None
+    file_rows = np.array([file.container.num_rows for file in files], np.int64)
+    for node, factor in first.counted:
+        rows = parsed.num_rows[:, places[nodes.index(node)]]
+        if not ((rows == file_rows) | (rows == file_rows * factor)).all():
+            return None
+    joined = {node: parsed.joined(place) for node, place in zip(nodes, places, strict=True)}
+    whole = {node: column for node, column in joined.items() if column is not None}
+    if len(whole) < len(joined):
+        return None
+    return JoinedField(first.prepared(whole, files[0].specs), parsed.file_bytes(places))

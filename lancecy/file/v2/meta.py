@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Hashable, Sequence
-from functools import cached_property
+from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,6 +94,8 @@ class Container:
         The FileDescriptor.
     held : Tail
         Column metadata that was read on opening: all of it unless it is large.
+    is_whole : bool
+        Whether the metadata of every column is held.
     data_bytes : int
         Bytes before the metadata; an upper bound for all columns.
     """
@@ -104,20 +106,13 @@ class Container:
     lengths: Int64
     descriptor: tuple[int, int]
     held: Tail
+    is_whole: bool
     data_bytes: int
 
     @property
     def num_columns(self) -> int:
         """Physical columns of the file."""
         return int(self.positions.size)
-
-    @cached_property
-    def is_whole(self) -> bool:
-        """Whether the metadata of every column is held."""
-        return self.num_columns == 0 or (
-            self.held.start <= int(self.positions.min())
-            and int((self.positions + self.lengths).max()) <= self.held.stop
-        )
 
     @property
     def nbytes(self) -> int:
@@ -207,21 +202,21 @@ def open_container(source: SourceFile, limits: Limits) -> Read[Container]:
         raise FormatError("the file has no global buffer and so no descriptor")
     end = source.size - V2_FOOTER_BYTES
     (entry,) = yield from read_parts(source, tail, [(footer.buffer_table, _ENTRY_BYTES)])
-    positions, lengths = _entries(entry, end, "global buffer")
-    descriptor = (int(positions[0]), int(lengths[0]))
+    buffer = _entries(entry, end, "global buffer")
+    descriptor = (buffer.first, int(buffer.lengths[0]))
     table = (footer.column_table, footer.num_columns * _ENTRY_BYTES)
     described, entries = yield from read_parts(source, tail, [descriptor, table])
-    positions, lengths = _entries(entries, end, "metadata of column")
-    if float(lengths.sum(dtype=np.float64)) > source.size:
-        raise FormatError("the metadata of columns overlaps")
+    columns = _entries(entries, end, "metadata of column")
+    held = _held(source, tail, columns.first, columns.last)
     return Container(
         footer.version,
         decode_num_rows(described, limits),
-        positions,
-        lengths,
+        columns.positions,
+        columns.lengths,
         descriptor,
-        _held(source, tail, positions, lengths),
-        int(min(positions.min(initial=end), descriptor[0])),
+        held,
+        footer.num_columns == 0 or (held.start <= columns.first and columns.last <= held.stop),
+        min(columns.first, descriptor[0]),
     )
 
 
@@ -238,37 +233,57 @@ def read_global_buffers(source: SourceFile, limits: Limits) -> Read[GlobalBuffer
     limits.check("columns", footer.num_buffers, "number of global buffers")
     part = (footer.buffer_table, footer.num_buffers * _ENTRY_BYTES)
     (table,) = yield from read_parts(source, tail, [part])
-    positions, lengths = _entries(table, source.size - V2_FOOTER_BYTES, "global buffer")
-    return GlobalBuffers(positions, lengths, footer.buffer_table)
+    buffers = _entries(table, source.size - V2_FOOTER_BYTES, "global buffer")
+    return GlobalBuffers(buffers.positions, buffers.lengths, footer.buffer_table)
 
 
-def _entries(table: Memory, end: int, what: str) -> tuple[Int64, Int64]:
-    """Positions and lengths in a table, every range checked to be inside the file."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Entries:
+    """A table of ranges of the file.
+
+    Attributes
+    ----------
+    positions, lengths : (num_entries,) int64, bytes
+    first, last : int, bytes
+        The least position and the furthest end; the end of the file and 0 without entries.
+    """
+
+    positions: Int64
+    lengths: Int64
+    first: int
+    last: int
+
+
+def _entries(table: Memory, end: int, what: str) -> _Entries:
+    """The ranges in a table, every one checked to be inside the file, and all together to be no larger."""
     stored = table.tobytes()
+    found = np.frombuffer(stored, "<i8").reshape(-1, 2)
     if len(stored) <= _FEW_ENTRIES * _ENTRY_BYTES:  # avoids NumPy's overhead per call
         numbers = struct.unpack(f"<{len(stored) // 8}Q", stored)
-        pairs = zip(numbers[::2], numbers[1::2], strict=True)
-        bad = next((n for n, (at, size) in enumerate(pairs) if at > end or size > end - at), -1)
+        positions, lengths = numbers[::2], numbers[1::2]
+        ends = list(map(add, positions, lengths))
+        first, last, total = min(positions, default=end), max(ends, default=0), sum(lengths)
+        bad = next((n for n, stop in enumerate(ends) if stop > end), -1) if last > end else -1
     else:
         position, length = np.frombuffer(stored, "<u8").reshape(-1, 2).T
         outside = (position > end) | (length > np.uint64(end) - np.minimum(position, np.uint64(end)))
         bad = int(outside.argmax()) if outside.any() else -1
+        total = float(length.sum(dtype=np.float64))
+        first, last = int(position.min()), int((position + length).max())
     if bad >= 0:
         at, size = struct.unpack_from("<QQ", stored, bad * _ENTRY_BYTES)
         raise FormatError(f"the {what} {bad}, {size} bytes at {at}, lies outside the file", position=bad)
-    found = np.frombuffer(stored, "<i8").reshape(-1, 2)
-    return np.ascontiguousarray(found[:, 0]), np.ascontiguousarray(found[:, 1])
+    if total > end + V2_FOOTER_BYTES:
+        raise FormatError(f"the {what}s overlap")
+    return _Entries(np.ascontiguousarray(found[:, 0]), np.ascontiguousarray(found[:, 1]), first, last)
 
 
-def _held(source: SourceFile, tail: Tail, positions: Int64, lengths: Int64) -> Tail:
+def _held(source: SourceFile, tail: Tail, first: int, last: int) -> Tail:
     """Copy the column metadata in ``tail``; nothing if it is large and can be read without a request."""
-    if positions.size == 0:
+    start = max(tail.start, first)
+    if last <= start or last - start > HELD_BYTES:
         return Tail(source.size)
-    start = max(tail.start, int(positions.min()))
-    stop = int((positions + lengths).max())
-    if stop <= start or stop - start > HELD_BYTES:
-        return Tail(source.size)
-    return Tail(start, tail.part(start, stop - start).copy())
+    return Tail(start, tail.part(start, last - start).copy())
 
 
 # -- columns -------------------------------------------------------------------------

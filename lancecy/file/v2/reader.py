@@ -192,25 +192,6 @@ class V2Reader:
             blocks = [Reordered(order.size, block, order) for block in blocks]
         return {field.id: block for field, block in zip(fields, blocks, strict=True)}
 
-    def field_reads(self, fields: Sequence[Field], rows: RowSelection) -> list[FieldRead] | None:
-        """Reads of fields that can be joined with those of other files.
-
-        Returns
-        -------
-        list of FieldRead, or None
-            None: the metadata of a field is not held, or the rows do not ascend.
-        """
-        for field in fields:
-            if field not in self.columns.prepared:
-                self._known(field)
-        known = [self.columns.prepared.get(field) for field in fields]
-        if _ascending(rows)[1] is not None:
-            return None
-        reads = [
-            self._field_read(f, one, rows) for f, one in zip(fields, known, strict=True) if one is not None
-        ]
-        return reads if len(reads) == len(fields) else None
-
     def _field_read(self, field: Field, known: Prepared, rows: RowSelection) -> FieldRead:
         return FieldRead(field, known, self.columns.after, self.source, rows, self._limits)
 
@@ -378,7 +359,7 @@ class V2Reader:
 def _ascending(selection: RowSelection) -> tuple[RowSelection, Int64 | None]:
     """The selection in ascending order without duplicates, and the indices that restore its order."""
     rows = selection.indices
-    if rows is None or bool((rows[1:] > rows[:-1]).all()):
+    if rows is None or selection.is_ascending:
         return selection, None
     unique, order = np.unique(rows, return_inverse=True)
     return RowSelection(selection.num_rows, indices=unique), order.astype(np.int64, copy=False)

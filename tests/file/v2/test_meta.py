@@ -197,7 +197,7 @@ def test_metadata_of_columns_that_overlaps() -> None:
     built = build_frame([[int64([n])] for n in range(40)], 1)
     whole = struct.pack("<QQ", 0, built.column_table)
     table = whole * 40
-    with pytest.raises(FormatError, match="overlaps"):
+    with pytest.raises(FormatError, match="overlap"):
         open_frame(built.patched(built.column_table, table))
 
 

@@ -1,0 +1,279 @@
+"""Fields of several 2.x files, decoded one file after the other.
+
+The columns of small files are joined to one (``encodings.several_files``), so that many files cost the steps of one.
+What cannot be joined is read file by file; so is everything once more after an error, which then names column and page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field as attribute
+from dataclasses import replace
+from weakref import ref
+
+from lancecy.encodings.arrow.agreement import first_disagreement
+from lancecy.encodings.model.block import Block, Leaves, Pieces
+from lancecy.encodings.model.pages import Column
+from lancecy.encodings.several_files import copied, kept_columns, rows_of_all, stand_in
+from lancecy.encodings.v20.pages import served
+from lancecy.encodings.v21.joined_pages import JoinedPages, are_one_group, read_joined
+from lancecy.encodings.v21.leaf import LeafRows, finished, read_leaves
+from lancecy.errors import LanceError
+from lancecy.file.tail import TAIL_BYTES
+from lancecy.file.v2.columns import FileColumns, JoinedField, join_fields, parse_together
+from lancecy.file.v2.fields import Leaf
+from lancecy.file.v2.values import FieldRead, disagreement, read_fields
+from lancecy.records import dataclass
+from lancecy.rows import RowSelection
+from lancecy.schema import Field
+from lancecy.store.base import Memory
+from lancecy.store.cache import ByteCache
+from lancecy.store.reads import Read, SourceFile, gather
+
+__all__ = ["SeveralFiles", "read_in_turn"]
+
+_MOST_KEPT = 4 << 20
+"""Most bytes of a field of several files that are kept in one memory."""
+_MOST_COPIED = 256 << 10
+"""Most bytes of a column of a file, on average, that are copied together with others before they are decoded."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeveralFiles:
+    """Rows of fields in several files.
+
+    Attributes
+    ----------
+    fields : sequence of Field
+    files : sequence of FileColumns
+        At least one. They can tell the columns of the fields (``FileColumns.can_tell``).
+    rows : sequence of RowSelection
+        Of each file: ascending, without duplicates, at least one.
+    maps : dict of int to (nbytes,) uint8
+        The present maps of files whose bytes are kept, by the id of their ``SourceFile``, as far as they are known. Each file is
+        looked at once for all fields.
+    """
+
+    fields: Sequence[Field]
+    files: Sequence[FileColumns]
+    rows: Sequence[RowSelection]
+    maps: dict[int, Memory] = attribute(default_factory=dict)
+    _joined: dict[Field, JoinedField | None] = attribute(default_factory=dict)
+
+    @property
+    def sources(self) -> list[SourceFile]:
+        """The files."""
+        return [file.source for file in self.files]
+
+    def joined(self, field: Field) -> JoinedField | None:
+        """A field of all files as one of a single file, None if they are read one by one; worked out for all fields at once."""
+        if field not in self._joined:
+            joined = join_fields(self.files, self.fields)
+            self._joined.update(zip(self.fields, joined, strict=True))
+        return self._joined[field]
+
+    def each(self, fields: Sequence[Field]) -> list[list[FieldRead]]:
+        """Reads of fields of each file, one list for each file.
+
+        Raises
+        ------
+        FormatError, LimitError, UnsupportedError
+            The metadata is damaged.
+        """
+        parse_together(self.files, fields)
+        pairs = list(zip(self.files, self.rows, strict=True))
+        return [
+            [
+                FieldRead(field, known, file.after, file.source, rows, file.limits)
+                for field in fields
+                if (known := file.known(field)) is not None
+            ]
+            for file, rows in pairs
+        ]
+
+
+def read_in_turn(several: SeveralFiles, field: Field) -> Read[Block]:
+    """Decode rows of one field, one file after the other.
+
+    Raises
+    ------
+    FormatError, LimitError, UnsupportedError
+        The message may name no file.
+    """
+    if len(several.files) == 1:
+        [[read]] = several.each([field])
+        return (yield from read.alone())
+    joined = yield from _joined(several, field)
+    if joined is not None:
+        try:
+            return (yield from _read_joined(several, field, joined))
+        except LanceError:
+            # Not again; and one by one, so that an error names column and page.
+            _keep(several, field, None, is_final=True)
+    reads = [read for mine in several.each([field]) for read in mine]
+    first = reads[0].known
+    if first.form is None or any(read.known.form is not first.form for read in reads):
+        return Pieces(sum(map(len, several.rows)), tuple((yield from read_fields(reads))))
+    return (yield from _leaves(several, field, first.leaves, {}))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Joined:
+    """A field of several files as one of a single file.
+
+    Attributes
+    ----------
+    field : JoinedField
+    file : SourceFile
+        Stands for the files: always the same, as what is compiled for a column belongs to its file.
+    memory : (nbytes,) uint8 or None
+        All their bytes; None: they are copied at each read.
+    maps : dict of int to weak reference to (nbytes,) uint8
+        The maps that the bytes were copied from, by the number of the file: others, if a file has changed since. Weak,
+        as a process may have only so many maps.
+    """
+
+    field: JoinedField
+    file: SourceFile
+    memory: Memory | None = None
+    maps: dict[int, ref[Memory]] = attribute(default_factory=dict)
+
+    def stored_bytes(self, rows: Sequence[RowSelection]) -> float:
+        """Stored bytes of some rows of each file, estimated."""
+        shares = (len(mine) / max(1, mine.num_rows) for mine in rows)
+        return float(sum(n * share for n, share in zip(self.field.file_bytes.tolist(), shares, strict=True)))
+
+
+def _joined(several: SeveralFiles, field: Field) -> Read[_Joined | None]:
+    """The field in all these files as in one; None if each file is read by itself.
+
+    Bytes are kept where most of them are wanted, otherwise from the second read of the same files on.
+    """
+    cache = several.files[0].cache
+    if cache is None:
+        return None
+    found: _Joined | None = None
+    is_final = False
+    known = cache.find(_key(several, field))
+    if known is not None:
+        _, found, is_final = known
+        if is_final and found is not None and found.memory is not None and _has_changed(several, found):
+            found, is_final = None, False
+    if not is_final:
+        is_final = known is not None or _are_most(several.rows)
+        if is_final:
+            found = yield from _with_bytes(several, found or _made(several, field), cache)
+        elif several.files[0].container.version == (2, 0):
+            found = _made(several, field)
+        _keep(several, field, found, is_final)
+    # Of large columns, only few rows are copied.
+    if found is None or found.memory is not None or _is_little(found, found.stored_bytes(several.rows)):
+        return found
+    return None
+
+
+def _are_most(several: Sequence[RowSelection]) -> bool:
+    """Whether more than half of all rows are wanted."""
+    return 2 * sum(map(len, several)) > sum(rows.num_rows for rows in several)
+
+
+def _made(several: SeveralFiles, field: Field) -> _Joined | None:
+    """The columns of all files as those of one."""
+    found = several.joined(field)
+    return None if found is None else _Joined(found, stand_in(several.sources))
+
+
+def _with_bytes(several: SeveralFiles, found: _Joined | None, cache: ByteCache) -> Read[_Joined | None]:
+    """The columns with their bytes if these are few; since 2.1, only columns whose pages are read together."""
+    if found is None:
+        return None
+    files, known = several.sources, found.field.known
+    columns = dict(known.columns)
+    for leaf in known.leaves:
+        number = leaf.chain[-1].id
+        if not are_one_group(columns[number], leaf.chain):
+            del columns[number]
+    stored = sum(column.nbytes for column in columns.values())
+    is_cheap = all(file.store.traits.is_mapped or file.size <= TAIL_BYTES for file in files)
+    if is_cheap and 0 < stored <= _MOST_KEPT and _is_little(found, stored):
+        kept = yield from kept_columns(columns, files, cache)
+        maps = {number: ref(memory) for number, memory in kept.maps.items()}
+        with_bytes = replace(found.field, known=replace(known, columns=kept.columns))
+        return _Joined(with_bytes, stand_in(files, kept.memory), kept.memory, maps)
+    return None if known.leaves else found
+
+
+def _has_changed(several: SeveralFiles, found: _Joined) -> bool:
+    """Whether a file has another map than the one its bytes were copied from: one that has changed is mapped anew."""
+    for number, memory in found.maps.items():
+        source = several.files[number].source
+        present = several.maps.get(id(source))
+        if present is None:
+            present = several.maps[id(source)] = source.store.get(source.path)
+        if present is not memory():
+            return True
+    return False
+
+
+def _is_little(found: _Joined, nbytes: float) -> bool:
+    return nbytes <= _MOST_COPIED * found.field.file_bytes.size * len(found.field.known.columns)
+
+
+def _read_joined(several: SeveralFiles, field: Field, joined: _Joined) -> Read[Block]:
+    known, file, memory = joined.field.known, joined.file, joined.memory
+    rows, limits = rows_of_all(several.rows), several.files[0].limits
+    if known.leaves and memory is not None:
+        found = {}
+        for leaf in known.leaves:
+            column = known.columns.get(leaf.chain[-1].id)
+            if column is not None:
+                pages = JoinedPages(column, 0, column.num_pages)
+                page = served(read_joined(pages, leaf.chain, rows, file, limits), memory)
+                found[leaf.chain[-1].id] = finished(page, leaf.chain)
+        return (yield from _leaves(several, field, known.leaves, found))
+    read = FieldRead(field, known, _none_after, file, rows, limits).alone()
+    return (yield from copied(read, several.sources)) if memory is None else served(read, memory)
+
+
+def _leaves(
+    several: SeveralFiles, field: Field, leaves: Sequence[Leaf], found: Mapping[int, Block]
+) -> Read[Block]:
+    """The leaves of a field of files of 2.1 and later; those that are not found already are read."""
+    left = [leaf for leaf in leaves if leaf.chain[-1].id not in found]
+    reads = several.each([field]) if left else []
+    rest = yield from gather(
+        [_leaf_in_turn([read for mine in reads for read in mine], leaf) for leaf in left]
+    )
+    read = iter(rest)
+    blocks = [found[number] if (number := leaf.chain[-1].id) in found else next(read) for leaf in leaves]
+    if len(blocks) == 1:
+        return blocks[0]
+    differ = first_disagreement([leaf.chain for leaf in leaves], blocks)
+    if differ is not None:
+        raise disagreement(leaves, differ, f"in one of {len(several.files)} files")
+    parts = zip((leaf.part for leaf in leaves), blocks, strict=True)
+    return Leaves(sum(map(len, several.rows)), tuple(parts))
+
+
+def _leaf_in_turn(reads: Sequence[FieldRead], leaf: Leaf) -> Read[Block]:
+    number = leaf.chain[-1].id
+    rows = [LeafRows(read.known.columns[number], read.source, read.rows) for read in reads]
+    return read_leaves(leaf.chain, rows, reads[0].limits)
+
+
+def _none_after(_: Column) -> None:
+    """Old strings, which have two columns, are read file by file."""
+
+
+def _keep(several: SeveralFiles, field: Field, joined: _Joined | None, is_final: bool) -> None:
+    """Keep joined columns for the next read of the same files; None: they are read one by one."""
+    cache = several.files[0].cache
+    if cache is not None:
+        nbytes = 0 if joined is None or joined.memory is None else joined.memory.nbytes
+        # The ids in the key are those of other objects once these are gone.
+        kept = list(several.files), joined, is_final
+        cache.keep(_key(several, field), kept, 1000 + 300 * len(several.files) + nbytes)
+
+
+def _key(several: SeveralFiles, field: Field) -> tuple[object, ...]:
+    return ("joined columns", field, *map(id, several.files))
