@@ -1,7 +1,8 @@
 """Entries of the index section to segments: which of them are used, and how they name rows.
 
 A type or a version that this release does not know is ignored with a warning, and so is an entry without the fragments
-it covers.
+it covers. Fragments of a compaction of pylance that deferred the remapping are scanned: later commits of pylance list
+them in entries whose files still name rows by their old addresses.
 
 Source: sheet of indices, sections B1.2 and B1.4.
 """
@@ -124,7 +125,12 @@ def path_of(snapshot: Snapshot, entry: IndexEntry) -> tuple[str, ...] | None:
     return None
 
 
-def segment_of(snapshot: Snapshot, entry: IndexEntry, data_type: pa.DataType) -> Segment | None:
+def segment_of(
+    snapshot: Snapshot,
+    entry: IndexEntry,
+    data_type: pa.DataType,
+    unmapped: frozenset[int] | None = frozenset(),
+) -> Segment | None:
     """The segment of an entry; None if it covers no fragment, or answers no filter.
 
     Parameters
@@ -133,6 +139,8 @@ def segment_of(snapshot: Snapshot, entry: IndexEntry, data_type: pa.DataType) ->
     entry : IndexEntry
     data_type : pyarrow.DataType
         Type of its column.
+    unmapped : frozenset of int, optional
+        Fragments that it does not cover, whatever it states (``index_section.unmapped``); None for all.
 
     Raises
     ------
@@ -154,7 +162,7 @@ def segment_of(snapshot: Snapshot, entry: IndexEntry, data_type: pa.DataType) ->
         raise _unknown(entry, "it holds further columns")
     is_list = family(data_type) == "list"
     fits = is_bounded(data_type) if kind is None or not kind.for_lists else is_list
-    covered = _covered(snapshot, entry)
+    covered = frozenset() if unmapped is None else _covered(snapshot, entry) - unmapped
     if not fits or not covered:
         return None
     stable = snapshot.manifest.has_stable_row_ids

@@ -9,7 +9,7 @@ Source: table sheet, section 10.4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 import numpy as np
@@ -24,17 +24,21 @@ from lancecy.table.wire.indices import decode_index_section, describe_index
 from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = [
+    "FRAGMENT_REUSE",
     "carried",
-    "check_entries_movable",
     "check_movable",
     "covered",
     "covered_since",
     "filtered",
+    "mapped_fragments",
+    "settled",
+    "unmapped",
     "with_moved_rows",
     "with_updated_rows",
 ]
 
-_FRAGMENT_REUSE = "__lance_frag_reuse"
+FRAGMENT_REUSE = "__lance_frag_reuse"
+"""Name of the system index of compactions of pylance that deferred the remapping of indices."""
 _NAMES_ROW_IDS = {
     "lance.table.BitmapIndexDetails": 0,
     "lance.table.LabelListIndexDetails": 1,
@@ -51,24 +55,18 @@ def carried(base: ManifestFile, message: table_pb2.Manifest) -> bytes | None:
     base : ManifestFile
     message : lance.table.Manifest
         The new version, with all fragments and fields.
-
-    Raises
-    ------
-    UnsupportedError
-        An index says which fragments replaced others, and columns of fragments changed.
     """
     if base.indices is None:
         return None
     live = {field.id for field in message.fields}
     changes = _Changes(base, message)
-    if changes.fields:
-        check_movable(base)
+    mapped = mapped_fragments(decode_index_section(base.indices), base.positions)
 
     def kept(entry: IndexEntry) -> bytes | None:
         if not live.issuperset(entry.fields):
             return None
         gone = changes.under(entry)
-        return _uncovered(entry, gone) if gone else entry.raw
+        return _uncovered(entry, gone, mapped) if gone else entry.raw
 
     return filtered(base.indices, kept)
 
@@ -87,7 +85,7 @@ def covered_since(entry: IndexEntry, made_from: ManifestFile, message: table_pb2
     gone = _Changes(made_from, message).under(entry)
     if not gone:
         return entry.raw
-    kept = _uncovered(entry, gone)
+    kept = _uncovered(entry, gone, None)
     return _with_coverage(entry, set()) if kept is None else kept
 
 
@@ -175,41 +173,72 @@ def covered(entry: IndexEntry) -> frozenset[int] | None:
     return frozenset(roaring.fragment_ids(bitmap).tolist())
 
 
+def unmapped(entries: Iterable[IndexEntry]) -> frozenset[int] | None:
+    """Ids of the fragments whose rows some indices still name by their addresses before a compaction; None for any fragment.
+
+    A compaction of pylance that defers the remapping (``defer_index_remap``) leaves the indices as they are, and records the
+    new fragments in a system index. Later commits of pylance put these into the indices' own lists of fragments, and leave
+    the files unchanged.
+    """
+    found: frozenset[int] = frozenset()
+    for entry in entries:
+        if entry.name == FRAGMENT_REUSE:
+            known = covered(entry)
+            if known is None:
+                return None
+            found |= known
+    return found
+
+
+def mapped_fragments(entries: Sequence[IndexEntry], live: Collection[int]) -> frozenset[int] | None:
+    """The fragments that indices may cover after their coverage changed, None if there are no deferred compactions.
+
+    Parameters
+    ----------
+    entries : sequence of IndexEntry
+    live : collection of int
+        Ids of all fragments.
+    """
+    if not any(entry.name == FRAGMENT_REUSE for entry in entries):
+        return None
+    waiting = unmapped(entries)
+    return frozenset() if waiting is None else frozenset(live) - waiting
+
+
+def settled(entry: IndexEntry, mapped: frozenset[int] | None) -> bytes | None:
+    """The bytes of an entry that covers only what it covers without a remapping; None if its coverage is unknown.
+
+    Of a deferred compaction, pylance reads the old fragments of an entry as the new ones, which would so be covered again.
+    """
+    return entry.raw if mapped is None else _uncovered(entry, set(), mapped)
+
+
 def check_movable(base: ManifestFile) -> None:
-    """Refuse to move rows, or to change columns in place, under an index that says where rows moved earlier.
+    """Refuse to move a table to another history under an index that says where rows moved earlier.
 
     Raises
     ------
     UnsupportedError
     """
-    check_entries_movable(decode_index_section(base.indices) if base.indices else ())
-
-
-def check_entries_movable(entries: Iterable[IndexEntry]) -> None:
-    """:func:`check_movable` for the entries of an index section.
-
-    Raises
-    ------
-    UnsupportedError
-    """
-    if any(entry.name == _FRAGMENT_REUSE for entry in entries):
+    entries = decode_index_section(base.indices) if base.indices else ()
+    if any(entry.name == FRAGMENT_REUSE for entry in entries):
         raise UnsupportedError(
-            "the table has indices that wait for a remapping after a compaction (an index "
-            f"{_FRAGMENT_REUSE!r}), which this change would make wrong: optimize its indices with pylance first",
-            feature=_FRAGMENT_REUSE,
+            "the table has indices that wait for a remapping after a compaction of pylance (an index "
+            f"{FRAGMENT_REUSE!r}), which this change would make wrong: optimize its indices first "
+            "(ds.optimize.optimize_indices())",
+            feature=FRAGMENT_REUSE,
         )
 
 
-def _uncovered(entry: IndexEntry, fragments: set[int]) -> bytes | None:
+def _uncovered(entry: IndexEntry, fragments: set[int], mapped: frozenset[int] | None) -> bytes | None:
     """The bytes of an entry without some fragments; None if its coverage is unknown. System indices stay."""
     if not entry.fields:
         return entry.raw
     known = covered(entry)
     if known is None:
         return None
-    if known.isdisjoint(fragments):
-        return entry.raw
-    return _with_coverage(entry, known - fragments)
+    left = (known if mapped is None else known & mapped) - fragments
+    return entry.raw if left == known else _with_coverage(entry, left)
 
 
 def _with_coverage(entry: IndexEntry, fragments: Collection[int]) -> bytes:
