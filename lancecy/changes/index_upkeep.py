@@ -22,7 +22,7 @@ from lancecy.records import dataclass
 from lancecy.schema import Field, Schema
 from lancecy.table.manifest import IndexEntry
 from lancecy.table.operations import CreateIndex
-from lancecy.table.operations.index_section import FRAGMENT_REUSE, covered, mapped_fragments
+from lancecy.table.operations.index_section import FRAGMENT_REUSE, DeferredMoves, covered
 from lancecy.table.snapshot import Snapshot, load_snapshot
 
 __all__ = [
@@ -80,7 +80,7 @@ def after_writes(
         A named index is of a type that is not written.
     """
     entries = snapshot.indices()
-    mapped = mapped_fragments(entries, snapshot.manifest.fragment_table.ids.tolist())
+    moves = DeferredMoves.of(entries)
     if names is None:
         wanted = dict.fromkeys(entry.name for entry in entries if plan_of(snapshot.schema, entry) is not None)
     else:
@@ -99,7 +99,7 @@ def after_writes(
                 feature=kind,
             )
         many = len(segments) if retrain else merged
-        planned = _segment(snapshot, plan, segments, many, retrain, fragments_at, mapped)
+        planned = _segment(snapshot, plan, segments, many, retrain, fragments_at, moves)
         plans += [] if planned is None else [planned]
     return plans
 
@@ -221,13 +221,14 @@ def _segment(
     merged: int,
     is_forced: bool,
     fragments_at: Callable[[int], frozenset[int] | None],
-    mapped: frozenset[int] | None,
+    moves: DeferredMoves | None,
 ) -> SegmentPlan | None:
     """The segment that brings an index up to date; None if it is."""
     live = frozenset(fragment.id for fragment in snapshot.fragments)
-    coverable = live if mapped is None else mapped
     covers: Mapping[object, frozenset[int]] = {
-        entry.uuid: (covered(entry) or frozenset()) & coverable for entry in segments
+        entry.uuid: known if moves is None else moves.named(entry, known)
+        for entry in segments
+        for known in [(covered(entry) or frozenset()) & live]
     }
     missing = live.difference(*covers.values())
     ordered = sorted(segments, key=lambda entry: entry.dataset_version)

@@ -1,8 +1,7 @@
 """Entries of the index section to segments: which of them are used, and how they name rows.
 
 A type or a version that this release does not know is ignored with a warning, and so is an entry without the fragments
-it covers. Fragments of a compaction of pylance that deferred the remapping are scanned: later commits of pylance list
-them in entries whose files still name rows by their old addresses.
+it covers. Fragments of a compaction of pylance that deferred the remapping are scanned (``DeferredMoves``).
 
 Source: sheet of indices, sections B1.2 and B1.4.
 """
@@ -30,6 +29,7 @@ from lancecy.index.zones import ZoneMap
 from lancecy.records import dataclass
 from lancecy.schema import Field
 from lancecy.table.manifest import IndexEntry
+from lancecy.table.operations.index_section import DeferredMoves
 from lancecy.table.rows import roaring
 from lancecy.table.snapshot import Snapshot
 from lancecy.table.wire.indices import describe_index
@@ -129,7 +129,7 @@ def segment_of(
     snapshot: Snapshot,
     entry: IndexEntry,
     data_type: pa.DataType,
-    unmapped: frozenset[int] | None = frozenset(),
+    moves: DeferredMoves | None = None,
 ) -> Segment | None:
     """The segment of an entry; None if it covers no fragment, or answers no filter.
 
@@ -139,8 +139,8 @@ def segment_of(
     entry : IndexEntry
     data_type : pyarrow.DataType
         Type of its column.
-    unmapped : frozenset of int, optional
-        Fragments that it does not cover, whatever it states (``index_section.unmapped``); None for all.
+    moves : DeferredMoves, optional
+        Of the table.
 
     Raises
     ------
@@ -162,7 +162,9 @@ def segment_of(
         raise _unknown(entry, "it holds further columns")
     is_list = family(data_type) == "list"
     fits = is_bounded(data_type) if kind is None or not kind.for_lists else is_list
-    covered = frozenset() if unmapped is None else _covered(snapshot, entry) - unmapped
+    covered = _covered(snapshot, entry)
+    if moves is not None:
+        covered = moves.named(entry, covered)
     if not fits or not covered:
         return None
     stable = snapshot.manifest.has_stable_row_ids

@@ -21,9 +21,9 @@ from lancecy.table.operations.base import Footprint, Newest, NewManifest, Operat
 from lancecy.table.operations.base_paths import check_bases_known
 from lancecy.table.operations.index_section import (
     FRAGMENT_REUSE,
+    DeferredMoves,
     covered,
     covered_since,
-    mapped_fragments,
     settled,
 )
 from lancecy.table.operations.new_fragments import max_fragment_id
@@ -122,12 +122,14 @@ def _settled(
     kept: tuple[IndexEntry, ...], change: CreateIndex, known: Sequence[IndexEntry], base: ManifestFile
 ) -> tuple[IndexEntry, ...]:
     """Entries that stay, which no longer count on a remapping if that ends, or if a new part of their index covers its rows."""
-    mapped = mapped_fragments(known, base.positions)
-    if mapped is None:
+    moves = DeferredMoves.of(known)
+    if moves is None:
         return kept
     ends = all(entry.name != FRAGMENT_REUSE for entry in kept)
     names = {entry.name for entry in change.new}
-    stored = [settled(entry, mapped) if ends or entry.name in names else entry.raw for entry in kept]
+    stored = [
+        settled(entry, moves, base.positions) if ends or entry.name in names else entry.raw for entry in kept
+    ]
     return tuple(
         entry if raw is entry.raw else decode_index(raw)
         for entry, raw in zip(kept, stored, strict=True)

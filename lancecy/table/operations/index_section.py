@@ -9,13 +9,14 @@ Source: table sheet, section 10.4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
 import numpy as np
 
 from lancecy.errors import UnsupportedError
 from lancecy.proto import table_pb2
+from lancecy.records import dataclass
 from lancecy.store.base import Memory
 from lancecy.table.manifest import IndexEntry
 from lancecy.table.operations.fragment_files import changed_fields
@@ -25,14 +26,13 @@ from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = [
     "FRAGMENT_REUSE",
+    "DeferredMoves",
     "carried",
     "check_movable",
     "covered",
     "covered_since",
     "filtered",
-    "mapped_fragments",
     "settled",
-    "unmapped",
     "with_moved_rows",
     "with_updated_rows",
 ]
@@ -45,6 +45,45 @@ _NAMES_ROW_IDS = {
     "lance.table.NGramIndexDetails": 0,
 }
 """Indices that name rows by stable row ids where the table has these, up to that version of their layout."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeferredMoves:
+    """Compactions of pylance that left the remapping of indices for later (``defer_index_remap``).
+
+    Indices go on naming rows by their old addresses. A system index records the new fragments; later commits of pylance
+    put them into the indices' own lists of fragments, and its later compactions also those that replace them, whereas
+    the files keep the old addresses.
+
+    Attributes
+    ----------
+    fragments : frozenset of int or None
+        The new fragments; None if they are unknown.
+    version : int
+        The last version from which rows were moved so.
+    """
+
+    fragments: frozenset[int] | None
+    version: int
+
+    @classmethod
+    def of(cls, entries: Iterable[IndexEntry]) -> DeferredMoves | None:
+        """Those that an index section records, None without any."""
+        for entry in entries:
+            if entry.name == FRAGMENT_REUSE:
+                return cls(covered(entry), entry.dataset_version)
+        return None
+
+    def named(self, entry: IndexEntry, fragments: frozenset[int]) -> frozenset[int]:
+        """The fragments, of some that an entry covers, whose rows it surely names by the addresses that they have there."""
+        if not self.fragments:
+            return frozenset()
+        left = fragments - self.fragments
+        if entry.dataset_version > self.version:
+            return left
+        # A fragment that replaces a moved one has a larger id.
+        first = min(self.fragments)
+        return frozenset(number for number in left if number < first)
 
 
 def carried(base: ManifestFile, message: table_pb2.Manifest) -> bytes | None:
@@ -60,13 +99,13 @@ def carried(base: ManifestFile, message: table_pb2.Manifest) -> bytes | None:
         return None
     live = {field.id for field in message.fields}
     changes = _Changes(base, message)
-    mapped = mapped_fragments(decode_index_section(base.indices), base.positions)
+    moves = DeferredMoves.of(decode_index_section(base.indices))
 
     def kept(entry: IndexEntry) -> bytes | None:
         if not live.issuperset(entry.fields):
             return None
         gone = changes.under(entry)
-        return _uncovered(entry, gone, mapped) if gone else entry.raw
+        return _uncovered(entry, gone, moves, base.positions) if gone else entry.raw
 
     return filtered(base.indices, kept)
 
@@ -85,7 +124,7 @@ def covered_since(entry: IndexEntry, made_from: ManifestFile, message: table_pb2
     gone = _Changes(made_from, message).under(entry)
     if not gone:
         return entry.raw
-    kept = _uncovered(entry, gone, None)
+    kept = _uncovered(entry, gone)
     return _with_coverage(entry, set()) if kept is None else kept
 
 
@@ -173,44 +212,25 @@ def covered(entry: IndexEntry) -> frozenset[int] | None:
     return frozenset(roaring.fragment_ids(bitmap).tolist())
 
 
-def unmapped(entries: Iterable[IndexEntry]) -> frozenset[int] | None:
-    """Ids of the fragments whose rows some indices still name by their addresses before a compaction; None for any fragment.
+def settled(entry: IndexEntry, moves: DeferredMoves | None, live: Collection[int]) -> bytes | None:
+    """The bytes of an entry that covers only fragments whose rows it names by their present addresses.
 
-    A compaction of pylance that defers the remapping (``defer_index_remap``) leaves the indices as they are, and records the
-    new fragments in a system index. Later commits of pylance put these into the indices' own lists of fragments, and leave
-    the files unchanged.
-    """
-    found: frozenset[int] = frozenset()
-    for entry in entries:
-        if entry.name == FRAGMENT_REUSE:
-            known = covered(entry)
-            if known is None:
-                return None
-            found |= known
-    return found
-
-
-def mapped_fragments(entries: Sequence[IndexEntry], live: Collection[int]) -> frozenset[int] | None:
-    """The fragments that indices may cover after their coverage changed, None if there are no deferred compactions.
+    Of a deferred compaction, pylance reads the old fragments of an entry as the new ones, which would so be covered again.
 
     Parameters
     ----------
-    entries : sequence of IndexEntry
+    entry : IndexEntry
+    moves : DeferredMoves, optional
+        None leaves the entry as it is.
     live : collection of int
         Ids of all fragments.
+
+    Returns
+    -------
+    bytes or None
+        None if its coverage is unknown.
     """
-    if not any(entry.name == FRAGMENT_REUSE for entry in entries):
-        return None
-    waiting = unmapped(entries)
-    return frozenset() if waiting is None else frozenset(live) - waiting
-
-
-def settled(entry: IndexEntry, mapped: frozenset[int] | None) -> bytes | None:
-    """The bytes of an entry that covers only what it covers without a remapping; None if its coverage is unknown.
-
-    Of a deferred compaction, pylance reads the old fragments of an entry as the new ones, which would so be covered again.
-    """
-    return entry.raw if mapped is None else _uncovered(entry, set(), mapped)
+    return entry.raw if moves is None else _uncovered(entry, set(), moves, live)
 
 
 def check_movable(base: ManifestFile) -> None:
@@ -230,14 +250,17 @@ def check_movable(base: ManifestFile) -> None:
         )
 
 
-def _uncovered(entry: IndexEntry, fragments: set[int], mapped: frozenset[int] | None) -> bytes | None:
+def _uncovered(
+    entry: IndexEntry, fragments: set[int], moves: DeferredMoves | None = None, live: Collection[int] = ()
+) -> bytes | None:
     """The bytes of an entry without some fragments; None if its coverage is unknown. System indices stay."""
     if not entry.fields:
         return entry.raw
     known = covered(entry)
     if known is None:
         return None
-    left = (known if mapped is None else known & mapped) - fragments
+    left = known if moves is None else moves.named(entry, known.intersection(live))
+    left -= fragments
     return entry.raw if left == known else _with_coverage(entry, left)
 
 
