@@ -15,7 +15,7 @@ from lancecy.changes.compaction_options import CompactionSettings
 from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext
 from lancecy.table.manifest import Fragment, IndexEntry
-from lancecy.table.operations.index_section import check_entries_movable, covered
+from lancecy.table.operations.index_section import covered
 
 __all__ = ["planned_groups"]
 
@@ -47,8 +47,6 @@ def planned_groups(context: ScanContext, settings: CompactionSettings) -> list[t
 
     Raises
     ------
-    UnsupportedError
-        The indices wait for a remapping after an earlier compaction.
     FormatError, StoreError
         Indices, or data files of fragments without a stated number of rows, cannot be read.
 
@@ -70,9 +68,7 @@ def planned_groups(context: ScanContext, settings: CompactionSettings) -> list[t
 
 def _runs(context: ScanContext, settings: CompactionSettings) -> Iterator[list[_Candidate]]:
     """Neighbouring candidates that the same indices cover."""
-    entries = context.snapshot.indices()
-    check_entries_movable(entries)
-    covers = _Covers(entries)
+    covers = _Covers(context.snapshot.indices())
     excluded = set(settings.excluded_fragment_ids)
     run: list[_Candidate] = []
     for fragment in context.fragments:

@@ -12,7 +12,7 @@ from typing import Any
 
 from lancecy.changes.index_segments import IndexSegments, chosen_fragments, replaced_entries
 from lancecy.changes.index_training import IndexPlan, trained
-from lancecy.changes.index_upkeep import after_writes, commit_indices, rebuild
+from lancecy.changes.index_upkeep import after_writes, commit_indices, deferred_moves, rebuild
 from lancecy.changes.options import CommitRequest, Durability, is_durable
 from lancecy.errors import NotFoundError, UnsupportedError
 from lancecy.index.catalog import catalog_of
@@ -310,8 +310,9 @@ class Indices(IndexSegments):
     ) -> None:
         """Make the segments that indices lack, and commit them together."""
         self._check_writable()
-        planned = after_writes(self.context.snapshot, names, num_indices_to_merge, retrain)
-        rebuild(self, planned, options, progress)
+        snapshot = self.context.snapshot
+        planned = after_writes(snapshot, names, num_indices_to_merge, retrain)
+        rebuild(self, planned, options, progress, ended=deferred_moves(snapshot) if names is None else ())
 
 
 class IndexOptimizer:
@@ -369,7 +370,7 @@ class IndexOptimizer:
         NotFoundError
             There is no index of a name.
         UnsupportedError
-            A named index is of a type that is not written; or indices wait for a remapping after a compaction.
+            A named index is of a type that is not written.
         ValueError
             The number of segments is negative.
         ConflictError

@@ -26,7 +26,7 @@ from lancecy.index.write.row_sets import encoded_map
 from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext
 from lancecy.table.manifest import Fragment, IndexEntry
-from lancecy.table.operations.index_section import covered
+from lancecy.table.operations.index_section import DeferredMoves, covered
 from lancecy.table.rows import roaring
 from lancecy.table.snapshot import Snapshot
 from lancecy.table.wire.indices import describe_index, encode_index
@@ -156,10 +156,12 @@ def moved_ngrams(
     entries = [entry for entry in snapshot.indices() if entry.details_type == _DETAILS]
     if not entries or snapshot.manifest.has_stable_row_ids:
         return made
-    moves = RowMoves(snapshot, moved)
+    moves, deferred = RowMoves(snapshot, moved), DeferredMoves.of(snapshot.indices())
     try:
         for entry in entries:
             known = covered(entry) or frozenset()
+            if deferred is not None:
+                known = deferred.named(entry, known)
             came = frozenset[int]().union(*(new for old, new in moves.groups if old <= known))
             if came - known and describe_index(entry).version <= _NEWEST:
                 after = known.intersection(fragment.id for fragment in snapshot.fragments) | came

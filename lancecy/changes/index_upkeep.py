@@ -22,10 +22,18 @@ from lancecy.records import dataclass
 from lancecy.schema import Field, Schema
 from lancecy.table.manifest import IndexEntry
 from lancecy.table.operations import CreateIndex
-from lancecy.table.operations.index_section import check_entries_movable, covered
+from lancecy.table.operations.index_section import FRAGMENT_REUSE, DeferredMoves, covered
 from lancecy.table.snapshot import Snapshot, load_snapshot
 
-__all__ = ["SegmentPlan", "after_move", "after_writes", "commit_indices", "plan_of", "rebuild"]
+__all__ = [
+    "SegmentPlan",
+    "after_move",
+    "after_writes",
+    "commit_indices",
+    "deferred_moves",
+    "plan_of",
+    "rebuild",
+]
 
 _TYPES = {each.details_type: each for each in INDEX_TYPES.values()}
 
@@ -69,10 +77,10 @@ def after_writes(
     NotFoundError
         There is no index of a name.
     UnsupportedError
-        A named index is of a type that is not written; or indices wait for a remapping after a compaction.
+        A named index is of a type that is not written.
     """
     entries = snapshot.indices()
-    check_entries_movable(entries)
+    moves = DeferredMoves.of(entries)
     if names is None:
         wanted = dict.fromkeys(entry.name for entry in entries if plan_of(snapshot.schema, entry) is not None)
     else:
@@ -91,9 +99,17 @@ def after_writes(
                 feature=kind,
             )
         many = len(segments) if retrain else merged
-        planned = _segment(snapshot, plan, segments, many, retrain, fragments_at)
+        planned = _segment(snapshot, plan, segments, many, retrain, fragments_at, moves)
         plans += [] if planned is None else [planned]
     return plans
+
+
+def deferred_moves(snapshot: Snapshot) -> list[IndexEntry]:
+    """The system index of compactions of pylance that deferred the remapping, if there is one.
+
+    Once it is removed, indices cover only fragments whose rows they name by their present addresses.
+    """
+    return [entry for entry in snapshot.indices() if entry.name == FRAGMENT_REUSE]
 
 
 def after_move(
@@ -126,6 +142,7 @@ def rebuild(
     options: CommitRequest,
     progress: Progress | None = None,
     moved: Sequence[tuple[TrainedIndex, IndexEntry]] = (),
+    ended: Sequence[IndexEntry] = (),
 ) -> None:
     """Make segments, and commit them together in place of others.
 
@@ -138,13 +155,15 @@ def rebuild(
     progress : function of a Step, optional
     moved : sequence of (TrainedIndex, IndexEntry)
         Segments that are made already, each with the entry that it replaces.
+    ended : sequence of IndexEntry
+        Further entries to remove (``deferred_moves``).
 
     Raises
     ------
     LanceError
         Rows cannot be read, files not written, or the commit lost to another writer; the files are removed.
     """
-    if not planned and not moved:
+    if not planned and not moved and not ended:
         return
     made = [index for index, _ in moved]
     try:
@@ -157,7 +176,11 @@ def rebuild(
         for index in made:
             index.files.remove()
         raise
-    replaced = [*(entry for each in planned for entry in each.replaced), *(entry for _, entry in moved)]
+    replaced = [
+        *(entry for each in planned for entry in each.replaced),
+        *(entry for _, entry in moved),
+        *ended,
+    ]
     commit_indices(dataset, made, replaced, options)
 
 
@@ -198,11 +221,14 @@ def _segment(
     merged: int,
     is_forced: bool,
     fragments_at: Callable[[int], frozenset[int] | None],
+    moves: DeferredMoves | None,
 ) -> SegmentPlan | None:
     """The segment that brings an index up to date; None if it is."""
     live = frozenset(fragment.id for fragment in snapshot.fragments)
     covers: Mapping[object, frozenset[int]] = {
-        entry.uuid: (covered(entry) or frozenset()) & live for entry in segments
+        entry.uuid: known if moves is None else moves.named(entry, known)
+        for entry in segments
+        for known in [(covered(entry) or frozenset()) & live]
     }
     missing = live.difference(*covers.values())
     ordered = sorted(segments, key=lambda entry: entry.dataset_version)

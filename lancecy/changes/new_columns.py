@@ -13,13 +13,14 @@ from dataclasses import field, replace
 from datetime import timedelta
 from typing import Protocol, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from lancecy.changes.base import Change
 from lancecy.changes.column_values import Batches, InOrder, InThreads
 from lancecy.changes.legacy import dictionaries_after, with_dictionaries
 from lancecy.changes.options import CommitRequest, with_durability
-from lancecy.errors import CommitUnknownError, LanceError, SchemaError, UnsupportedError
+from lancecy.errors import CommitUnknownError, LanceError, MissingFileError, SchemaError, UnsupportedError
 from lancecy.file.create import check_writable
 from lancecy.file.dictionaries import Dictionaries
 from lancecy.progress import Progress, Step
@@ -385,14 +386,30 @@ class FilledColumns:
         """
         for fragment in context.fragments:
             held = self.files.get(fragment.id)
-            if held is not None and not self._is_right(held[0], fragment):
+            if held is not None and not self._is_right(context.snapshot, held[0], fragment):
                 del self.files[fragment.id]
         return [fragment for fragment in context.fragments if fragment.id not in self.files]
 
-    def _is_right(self, before: Fragment, now: Fragment) -> bool:
-        # Rows that were deleted since have a value too, and rows are never restored without a conflict.
+    def _is_right(self, snapshot: Snapshot, before: Fragment, now: Fragment) -> bool:
         is_same = before.physical_rows == now.physical_rows
-        return is_same and _inputs(before, self.reads) == _inputs(now, self.reads)
+        has_inputs = is_same and _inputs(before, self.reads) == _inputs(now, self.reads)
+        return has_inputs and _has_no_more_rows(snapshot, before, now)
+
+
+def _has_no_more_rows(snapshot: Snapshot, before: Fragment, now: Fragment) -> bool:
+    """Whether all live rows of a fragment were live before, so that a file that was written then has their values.
+
+    Rows that others deleted since have values too. A restored version brings deleted rows back.
+    """
+    if before.deletion_file is None or before.deletion_file == now.deletion_file:
+        return True
+    try:
+        gone, deleted = snapshot.deletions(before), snapshot.deletions(now)
+    except MissingFileError:  # cleaned up meanwhile
+        return False
+    if gone is None or deleted is None:
+        return gone is None
+    return bool(np.isin(gone.offsets, deleted.offsets, assume_unique=True).all())
 
 
 def _is_alike(before: Schema | None, after: Schema) -> bool:

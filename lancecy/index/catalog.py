@@ -28,7 +28,9 @@ from lancecy.index.query import Query, Types, answer, query_of, ruled_out
 from lancecy.index.segment import Segment
 from lancecy.index.segments import ORDER, OpenedSegment, open_segment, path_of, segment_of
 from lancecy.records import dataclass
+from lancecy.table import flags
 from lancecy.table.manifest import IndexEntry
+from lancecy.table.operations.index_section import DeferredMoves
 from lancecy.table.snapshot import Snapshot
 
 __all__ = ["Catalog", "IndexQuestion", "catalog_of"]
@@ -335,13 +337,16 @@ class Catalog:
             self._errors[None] = error
             warn(f"the indices of {self._snapshot.uri} cannot be read and are not used: {error}")
             return {}
+        # Flags of reuse that this release does not know make the section say less than it has to.
+        is_other = self._snapshot.manifest.reader_flags & flags.OTHER_FRAGMENT_REUSE
+        moves = DeferredMoves(None, 0) if is_other else DeferredMoves.of(entries)
         for entry in entries:
             path = path_of(self._snapshot, entry)
             if path is None:
                 continue
             data_type = bare_type(self._snapshot.schema.path(path)[-1].arrow_field.type)
             try:
-                segment = segment_of(self._snapshot, entry, data_type)
+                segment = segment_of(self._snapshot, entry, data_type, moves)
             except LanceError as error:
                 self._unknown[path].append(error)
                 continue

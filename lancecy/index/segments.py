@@ -1,7 +1,7 @@
 """Entries of the index section to segments: which of them are used, and how they name rows.
 
 A type or a version that this release does not know is ignored with a warning, and so is an entry without the fragments
-it covers.
+it covers. Fragments of a compaction of pylance that deferred the remapping are scanned (``DeferredMoves``).
 
 Source: sheet of indices, sections B1.2 and B1.4.
 """
@@ -29,6 +29,7 @@ from lancecy.index.zones import ZoneMap
 from lancecy.records import dataclass
 from lancecy.schema import Field
 from lancecy.table.manifest import IndexEntry
+from lancecy.table.operations.index_section import DeferredMoves
 from lancecy.table.rows import roaring
 from lancecy.table.snapshot import Snapshot
 from lancecy.table.wire.indices import describe_index
@@ -124,7 +125,12 @@ def path_of(snapshot: Snapshot, entry: IndexEntry) -> tuple[str, ...] | None:
     return None
 
 
-def segment_of(snapshot: Snapshot, entry: IndexEntry, data_type: pa.DataType) -> Segment | None:
+def segment_of(
+    snapshot: Snapshot,
+    entry: IndexEntry,
+    data_type: pa.DataType,
+    moves: DeferredMoves | None = None,
+) -> Segment | None:
     """The segment of an entry; None if it covers no fragment, or answers no filter.
 
     Parameters
@@ -133,6 +139,8 @@ def segment_of(snapshot: Snapshot, entry: IndexEntry, data_type: pa.DataType) ->
     entry : IndexEntry
     data_type : pyarrow.DataType
         Type of its column.
+    moves : DeferredMoves, optional
+        Of the table.
 
     Raises
     ------
@@ -155,6 +163,8 @@ def segment_of(snapshot: Snapshot, entry: IndexEntry, data_type: pa.DataType) ->
     is_list = family(data_type) == "list"
     fits = is_bounded(data_type) if kind is None or not kind.for_lists else is_list
     covered = _covered(snapshot, entry)
+    if moves is not None:
+        covered = moves.named(entry, covered)
     if not fits or not covered:
         return None
     stable = snapshot.manifest.has_stable_row_ids

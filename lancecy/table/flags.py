@@ -2,7 +2,7 @@
 
 A manifest has two 64-bit words, one for readers and one for writers. A set bit that is unknown in
 the relevant word refuses the table (facts and advice: table sheet, section 1.4). Bits that only
-concern the use of indices are accepted, because indices are never consulted.
+concern the use of indices are accepted: a scan without indices is right.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ __all__ = [
     "CONFIG",
     "DELETIONS",
     "MIXED_FILE_VERSIONS",
+    "OTHER_FRAGMENT_REUSE",
     "STABLE_ROW_IDS",
     "check_readable",
     "check_writable",
@@ -26,6 +27,8 @@ STABLE_ROW_IDS = 2
 CONFIG = 8
 BASES = 16
 MIXED_FILE_VERSIONS = 256
+OTHER_FRAGMENT_REUSE = 512 | 1024
+"""Indices name rows by addresses from before compactions, in ways that this release does not know."""
 _NON_REUSABLE_FIELD_IDS = 32768
 
 

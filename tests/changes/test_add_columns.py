@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -283,6 +284,32 @@ def test_only_new_fragments_are_computed_after_a_conflict(tmp_path: Path, versio
     assert seen == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9], [0, 1]]
     assert [row["a"] for row in checked(ds)] == [0, 1, 2, 3, 4, 5, 7, 8, 9, 0, 1]
     assert len(list(Path(ds.uri, "data").iterdir())) == 6
+
+
+@pytest.mark.parametrize("is_cleaned", [False, True])
+def test_rows_that_a_restore_brought_back_are_computed_after_a_conflict(
+    tmp_path: Path, is_cleaned: bool
+) -> None:
+    """The append makes the change begin again, so that the restore is no conflict any more."""
+    ds = made(tmp_path / "t")
+    ds.delete("id IN (2, 7)")
+    old, older = lancecy.dataset(ds.uri), lancecy.dataset(ds.uri)
+    seen: list[Any] = []
+
+    def slow(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if not seen:
+            ds.append(ds.to_table().slice(0, 2))
+            lancecy.dataset(ds.uri, 1).restore()
+            if is_cleaned:
+                lancecy.dataset(ds.uri).cleanup_old_versions(timedelta(0))
+        seen.extend(batch["id"].to_pylist())
+        return pa.record_batch({"a": batch["id"]})
+
+    old.add_columns(slow)
+    assert [row["a"] for row in checked(old)] == list(range(10))
+    if not is_cleaned:
+        older.alter_columns({"path": "id", "data_type": pa.int32()})
+        assert [row["id"] for row in checked(older)] == list(range(10))
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])

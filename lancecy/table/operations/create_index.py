@@ -19,7 +19,13 @@ from lancecy.records import dataclass
 from lancecy.table.manifest import IndexEntry
 from lancecy.table.operations.base import Footprint, Newest, NewManifest, Operation, VersionStamp
 from lancecy.table.operations.base_paths import check_bases_known
-from lancecy.table.operations.index_section import covered, covered_since
+from lancecy.table.operations.index_section import (
+    FRAGMENT_REUSE,
+    DeferredMoves,
+    covered,
+    covered_since,
+    settled,
+)
 from lancecy.table.operations.new_fragments import max_fragment_id
 from lancecy.table.requests import Steps
 from lancecy.table.wire.indices import decode_index, decode_index_section, encode_index_section
@@ -39,7 +45,8 @@ class CreateIndex(Operation):
     new : tuple of IndexEntry
         Entries with the same ids are replaced; others of the same name stay.
     removed : tuple of IndexEntry
-        Only their ids count. Entries that the table lacks are passed over.
+        Only their ids count. Entries that the table lacks are passed over. Without the system index of deferred
+        compactions, the indices that wait for a remapping cover what they name by its present addresses.
     """
 
     kinds = ("index",)
@@ -83,8 +90,9 @@ class CreateIndex(Operation):
     def apply(self, base: ManifestFile, stamp: VersionStamp) -> NewManifest:
         known = decode_index_section(base.indices) if base.indices else ()
         gone = {entry.uuid for entry in (*self.removed, *self.new)}
-        _check_not_of_the_system((*self.new, *(entry for entry in known if entry.uuid in gone)))
-        kept = tuple(entry for entry in known if entry.uuid not in gone)
+        removed = (entry for entry in known if entry.uuid in gone and entry.name != FRAGMENT_REUSE)
+        _check_not_of_the_system((*self.new, *removed))
+        kept = _settled(tuple(entry for entry in known if entry.uuid not in gone), self, known, base)
         made = NewManifest.copy_of(base)
         check_bases_known(made.message, (entry.base_id for entry in self.new), "an index")
         for position, entry in enumerate(self.new):
@@ -108,6 +116,25 @@ class CreateIndex(Operation):
             for indices in (stored.new_indices, stored.removed_indices)
         )
         return cls(new, removed)
+
+
+def _settled(
+    kept: tuple[IndexEntry, ...], change: CreateIndex, known: Sequence[IndexEntry], base: ManifestFile
+) -> tuple[IndexEntry, ...]:
+    """Entries that stay, which no longer count on a remapping if that ends, or if a new part of their index covers its rows."""
+    moves = DeferredMoves.of(known)
+    if moves is None:
+        return kept
+    ends = all(entry.name != FRAGMENT_REUSE for entry in kept)
+    names = {entry.name for entry in change.new}
+    stored = [
+        settled(entry, moves, base.positions) if ends or entry.name in names else entry.raw for entry in kept
+    ]
+    return tuple(
+        entry if raw is entry.raw else decode_index(raw)
+        for entry, raw in zip(kept, stored, strict=True)
+        if raw is not None
+    )
 
 
 def _check_not_of_the_system(entries: Iterable[IndexEntry]) -> None:

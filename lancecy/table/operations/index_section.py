@@ -16,6 +16,7 @@ import numpy as np
 
 from lancecy.errors import UnsupportedError
 from lancecy.proto import table_pb2
+from lancecy.records import dataclass
 from lancecy.store.base import Memory
 from lancecy.table.manifest import IndexEntry
 from lancecy.table.operations.fragment_files import changed_fields
@@ -24,23 +25,65 @@ from lancecy.table.wire.indices import decode_index_section, describe_index
 from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = [
+    "FRAGMENT_REUSE",
+    "DeferredMoves",
     "carried",
-    "check_entries_movable",
     "check_movable",
     "covered",
     "covered_since",
     "filtered",
+    "settled",
     "with_moved_rows",
     "with_updated_rows",
 ]
 
-_FRAGMENT_REUSE = "__lance_frag_reuse"
+FRAGMENT_REUSE = "__lance_frag_reuse"
+"""Name of the system index of compactions of pylance that deferred the remapping of indices."""
 _NAMES_ROW_IDS = {
     "lance.table.BitmapIndexDetails": 0,
     "lance.table.LabelListIndexDetails": 1,
     "lance.table.NGramIndexDetails": 0,
 }
 """Indices that name rows by stable row ids where the table has these, up to that version of their layout."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeferredMoves:
+    """Compactions of pylance that left the remapping of indices for later (``defer_index_remap``).
+
+    Indices go on naming rows by their old addresses. A system index records the new fragments; later commits of pylance
+    put them into the indices' own lists of fragments, and its later compactions also those that replace them, whereas
+    the files keep the old addresses.
+
+    Attributes
+    ----------
+    fragments : frozenset of int or None
+        The new fragments; None if they are unknown.
+    version : int
+        The last version from which rows were moved so.
+    """
+
+    fragments: frozenset[int] | None
+    version: int
+
+    @classmethod
+    def of(cls, entries: Iterable[IndexEntry]) -> DeferredMoves | None:
+        """Those that an index section records, None without any."""
+        for entry in entries:
+            if entry.name == FRAGMENT_REUSE:
+                return cls(covered(entry), entry.dataset_version)
+        return None
+
+    def named(self, entry: IndexEntry, fragments: frozenset[int]) -> frozenset[int]:
+        """The fragments, of some that an entry covers, whose rows it surely names by the addresses that they have there."""
+        if not self.fragments:
+            return frozenset()
+        left = fragments - self.fragments
+        if entry.dataset_version > self.version:
+            return left
+        # A fragment that replaces a moved one has a larger id.
+        first = min(self.fragments)
+        return frozenset(number for number in left if number < first)
 
 
 def carried(base: ManifestFile, message: table_pb2.Manifest) -> bytes | None:
@@ -51,24 +94,18 @@ def carried(base: ManifestFile, message: table_pb2.Manifest) -> bytes | None:
     base : ManifestFile
     message : lance.table.Manifest
         The new version, with all fragments and fields.
-
-    Raises
-    ------
-    UnsupportedError
-        An index says which fragments replaced others, and columns of fragments changed.
     """
     if base.indices is None:
         return None
     live = {field.id for field in message.fields}
     changes = _Changes(base, message)
-    if changes.fields:
-        check_movable(base)
+    moves = DeferredMoves.of(decode_index_section(base.indices))
 
     def kept(entry: IndexEntry) -> bytes | None:
         if not live.issuperset(entry.fields):
             return None
         gone = changes.under(entry)
-        return _uncovered(entry, gone) if gone else entry.raw
+        return _uncovered(entry, gone, moves, base.positions) if gone else entry.raw
 
     return filtered(base.indices, kept)
 
@@ -175,41 +212,56 @@ def covered(entry: IndexEntry) -> frozenset[int] | None:
     return frozenset(roaring.fragment_ids(bitmap).tolist())
 
 
+def settled(entry: IndexEntry, moves: DeferredMoves | None, live: Collection[int]) -> bytes | None:
+    """The bytes of an entry that covers only fragments whose rows it names by their present addresses.
+
+    Of a deferred compaction, pylance reads the old fragments of an entry as the new ones, which would so be covered again.
+
+    Parameters
+    ----------
+    entry : IndexEntry
+    moves : DeferredMoves, optional
+        None leaves the entry as it is.
+    live : collection of int
+        Ids of all fragments.
+
+    Returns
+    -------
+    bytes or None
+        None if its coverage is unknown.
+    """
+    return entry.raw if moves is None else _uncovered(entry, set(), moves, live)
+
+
 def check_movable(base: ManifestFile) -> None:
-    """Refuse to move rows, or to change columns in place, under an index that says where rows moved earlier.
+    """Refuse to move a table to another history under an index that says where rows moved earlier.
 
     Raises
     ------
     UnsupportedError
     """
-    check_entries_movable(decode_index_section(base.indices) if base.indices else ())
-
-
-def check_entries_movable(entries: Iterable[IndexEntry]) -> None:
-    """:func:`check_movable` for the entries of an index section.
-
-    Raises
-    ------
-    UnsupportedError
-    """
-    if any(entry.name == _FRAGMENT_REUSE for entry in entries):
+    entries = decode_index_section(base.indices) if base.indices else ()
+    if any(entry.name == FRAGMENT_REUSE for entry in entries):
         raise UnsupportedError(
-            "the table has indices that wait for a remapping after a compaction (an index "
-            f"{_FRAGMENT_REUSE!r}), which this change would make wrong: optimize its indices with pylance first",
-            feature=_FRAGMENT_REUSE,
+            "the table has indices that wait for a remapping after a compaction of pylance (an index "
+            f"{FRAGMENT_REUSE!r}), which this change would make wrong: optimize its indices first "
+            "(ds.optimize.optimize_indices())",
+            feature=FRAGMENT_REUSE,
         )
 
 
-def _uncovered(entry: IndexEntry, fragments: set[int]) -> bytes | None:
+def _uncovered(
+    entry: IndexEntry, fragments: set[int], moves: DeferredMoves | None = None, live: Collection[int] = ()
+) -> bytes | None:
     """The bytes of an entry without some fragments; None if its coverage is unknown. System indices stay."""
     if not entry.fields:
         return entry.raw
     known = covered(entry)
     if known is None:
         return None
-    if known.isdisjoint(fragments):
-        return entry.raw
-    return _with_coverage(entry, known - fragments)
+    left = known if moves is None else moves.named(entry, known.intersection(live))
+    left -= fragments
+    return entry.raw if left == known else _with_coverage(entry, left)
 
 
 def _with_coverage(entry: IndexEntry, fragments: Collection[int]) -> bytes:

@@ -31,7 +31,7 @@ from lancecy.table.operations.base import (
     VersionStamp,
 )
 from lancecy.table.operations.deletions import deleted_offsets, write_deletions
-from lancecy.table.operations.index_section import check_movable, with_moved_rows
+from lancecy.table.operations.index_section import with_moved_rows
 from lancecy.table.operations.new_fragments import (
     add_fragments,
     decode_fragments,
@@ -181,7 +181,6 @@ class Rewrite(Operation):
         return replace(self, groups=tuple(groups), _gone=gone)
 
     def apply(self, base: ManifestFile, stamp: VersionStamp) -> NewManifest:
-        check_movable(base)
         made = NewManifest.copy_of(base)
         if made.message.reader_feature_flags & flags.STABLE_ROW_IDS:
             _check_row_ids(self._new)
