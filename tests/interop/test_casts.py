@@ -60,9 +60,7 @@ def test_vectors_below_structs_and_lists_are_those_of_their_lists() -> None:
         (pa.array([0, 86_400_001]), pa.date64(), "86400001 does not represent a whole number of days"),
     ],
 )
-def test_numbers_beyond_a_type_are_refused(
-    values: pa.Array, kind: pa.DataType, message: str
-) -> None:
+def test_numbers_beyond_a_type_are_refused(values: pa.Array, kind: pa.DataType, message: str) -> None:
     with pytest.raises(SchemaError, match=message):
         cast_array(values, pa.field("c", kind))
     first = values.slice(0, 1)
