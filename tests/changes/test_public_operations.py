@@ -381,7 +381,7 @@ def test_files_of_which_no_reader_knows_the_columns_are_refused(
     ds: lancecy.Dataset, change: dict[str, Any], message: str
 ) -> None:
     made = lancecy.LanceFragment.create(ds, {"n": [12], "word": ["w12"]})
-    odd = replace(made, files=[replace(made.files[0], **change)])
+    odd = replace(made, files=(replace(made.files[0], **change),))
     with pytest.raises(SchemaError, match=message):
         lancecy.commit(ds, LanceOperation.Append([odd]))
     assert lancecy.commit(ds, LanceOperation.Append([made])).count_rows() == 13
