@@ -32,12 +32,16 @@ from lancecy.scanning.context import ScanContext
 from lancecy.scanning.request import at_instant, make_request, positive
 from lancecy.schema import Schema
 from lancecy.table.manifest import Fragment
-from lancecy.write.schema_edits import added, with_columns
+from lancecy.write.schema_edits import added, with_columns, with_members
 
 __all__ = ["AddColumns", "Transforms", "planned_columns", "planner_of"]
 
 Transforms: TypeAlias = "Mapping[str, object] | BatchUDF | Callable[[pa.RecordBatch], Any] | pa.Field | Sequence[pa.Field] | pa.Schema | Any"
 """Values of new columns; see :meth:`AddColumns.add_columns`."""
+
+
+_WITH_MEMBERS = "2.2"
+"""From this version on pylance adds members to structs."""
 
 
 class _Nothing(InThreads):
@@ -140,8 +144,10 @@ def _without_values(columns: pa.Schema) -> Planner:
                 f"give an expression such as {{{columns[0].name!r}: '0'}}",
                 difference=columns[0].name,
             )
-        planned = planned_columns(context, columns, _Nothing(), first_id)
-        return ColumnPlan(planned.schema, Schema(), planned.values)
+        table, stored = context.snapshot.schema, stored_columns(context.snapshot, columns)
+        if data_version(context.snapshot) >= _WITH_MEMBERS:
+            return ColumnPlan(with_members(table, stored, first_id), Schema(), _Nothing())
+        return ColumnPlan(with_columns(table, added(table, stored, first_id)), Schema(), _Nothing())
 
     return plan
 
@@ -214,7 +220,8 @@ class AddColumns(ColumnChange):
             - a function from a batch of rows to the new columns of these rows (Arrow, pandas, or a mapping of names to
               arrays), or a :func:`lancecy.batch_udf`, which states their types and may keep a checkpoint file. It is
               called in the order of the rows, by the calling thread;
-            - fields, whose values are null; no file is written;
+            - fields, whose values are null; no file is written. From version 2.2 on, a struct that the table has gets the
+              members of the field, which it must lack;
             - rows of any kind that :func:`lancecy.write_dataset` takes, one for each row of the table, in its order.
         read_columns : sequence of str, optional
             Columns of the batches that a function gets, ``_rowid`` and ``_rowaddr`` among them; all columns if not given.

@@ -516,7 +516,8 @@ class ColumnChange(Change):
         snapshot = context.snapshot
         first_id = done.ids_from(next_field_id(snapshot.manifest, snapshot.indices()))
         plan = planner(context, first_id)
-        check_writable(plan.written, files.version)
+        if plan.written.fields:
+            check_writable(plan.written, files.version)
         done.take_over(plan, first_id)
         book = dictionaries_after(snapshot, plan.schema, plan.written, files.version)
         missing = done.missing(context) if plan.written.fields else []

@@ -297,8 +297,8 @@ def scalar_of(literal: Literal) -> pa.Scalar:
 
 
 @lru_cache(maxsize=64)
-def array_of(literal: Literal) -> pa.Array:
-    """The Arrow array of a typed list literal, without its nulls.
+def array_of(literal: Literal, with_null: bool = False) -> pa.Array:
+    """The Arrow array of a typed list literal, without its nulls if they are not asked for.
 
     Raises
     ------
@@ -307,7 +307,7 @@ def array_of(literal: Literal) -> pa.Array:
     """
     values: tuple[Constant, ...] = literal.value if isinstance(literal.value, tuple) else (literal.value,)
     try:
-        return pa.array([v for v in values if v is not None], literal.type)
+        return pa.array([v for v in values if v is not None or with_null], literal.type)
     except (pa.ArrowException, OverflowError, UnicodeError) as error:
         raise ExpressionError(
             f"{describe(literal, 10)} holds a value that is not of type {literal.type}"

@@ -193,12 +193,17 @@ def to_local(nanos: int, zone: str) -> int:
     import pyarrow.compute as pc
 
     seconds, below = divmod(nanos, 10**9)
+    reading = pa.scalar(seconds, pa.timestamp("s"))
     try:
-        instant = pc.assume_timezone(pa.scalar(seconds, pa.timestamp("s")), timezone=zone)
+        instant = pc.assume_timezone(reading, timezone=zone)
     except (pa.ArrowException, ValueError) as error:
+        what = f"{text_of(nanos, pa.timestamp('ns'))} is not one instant in zone {printable(zone)}"
+        try:
+            pc.assume_timezone(reading, timezone=zone, ambiguous="earliest", nonexistent="earliest")
+        except (pa.ArrowException, ValueError):
+            what = f"the time zone {printable(zone)} is not known here"
         raise ExpressionError(
-            f"{text_of(nanos, pa.timestamp('ns'))} is not one instant in zone {printable(zone)}; "
-            "write the offset from UTC, as in '2024-10-27 02:30:00+02:00'"
+            f"{what}; write the offset from UTC, as in '2024-10-27 02:30:00+02:00'"
         ) from error
     return int(instant.value) * 10**9 + below
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from lancecy.expr import Bound, Expr
 from lancecy.expr.evaluation.evaluate import can_fail
 from lancecy.expr.kinds import family
-from lancecy.expr.nodes import Call, Column, negate, walk
+from lancecy.expr.nodes import Call, Column, Literal, negate, walk
 from lancecy.index.answers import RowAnswer, all_of, any_of
 from lancecy.index.condition import Condition
 from lancecy.records import dataclass
@@ -111,4 +111,8 @@ def _query(bound: Bound, expr: Expr, indexed: Types, negated: bool) -> Query | N
 
 def _is_of_elements(expr: Expr) -> bool:
     """Whether a condition on a list is true if it is true for one of its elements."""
-    return isinstance(expr, Call) and expr.op in ("array_has", "array_has_any")
+    if not isinstance(expr, Call) or expr.op not in ("array_has", "array_has_any"):
+        return False
+    wanted = expr.args[1]
+    # Elements that are null are in no index.
+    return not (isinstance(wanted, Literal) and isinstance(wanted.value, tuple) and None in wanted.value)

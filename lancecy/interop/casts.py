@@ -266,6 +266,7 @@ def num_infinite(array: pa.Array | pa.ChunkedArray) -> int:
     types = pa.types
     if isinstance(array, pa.ChunkedArray):
         return sum(map(num_infinite, array.chunks))
+    array = _decoded(array)
     if types.is_floating(array.type):
         values = array.to_numpy(zero_copy_only=False)
         return int(np.count_nonzero(np.isinf(values)))
@@ -278,6 +279,8 @@ def num_infinite(array: pa.Array | pa.ChunkedArray) -> int:
 
 def _is_bounded(kind: pa.DataType) -> bool:
     """Whether a type is or has a time or a date of milliseconds, which not every integer of its width is."""
+    if pa.types.is_dictionary(kind):
+        return _is_bounded(kind.value_type)
     if kind.num_fields:
         return any(_is_bounded(kind.field(i).type) for i in range(kind.num_fields))
     return bool(pa.types.is_time(kind) or pa.types.is_date64(kind))

@@ -419,14 +419,12 @@ class ScanContext:
     def row_bytes(self, numbers: Int64, fields: Sequence[Field], exact: bool = False) -> NDArray[np.float64]:
         """(n,) float64: :meth:`bytes_per_row` of some fragments, by their indices in the table."""
         found = [-1.0] * numbers.size
-        if exact or self._opened:
-            ids = self.table.ids[numbers].tolist()
-            if exact and len(ids) > 1:
-                parse_metadata(map(self.files, ids), fields)
+        ids = self.table.ids[numbers].tolist()
+        if exact:
+            self.several_files(ids, fields)
+        if self._opened:
             for place, fragment_id in enumerate(ids):
-                files = self.files(fragment_id) if exact else self._opened.get(fragment_id)
-                if files is not None and exact:
-                    files.prepare(fields, self.session)
+                files = self._opened.get(fragment_id)
                 if files is not None and files.knows(fields):
                     found[place] = _stored_row_bytes(files, fields)
         sizes = np.array(found, np.float64)

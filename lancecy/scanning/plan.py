@@ -280,8 +280,6 @@ def _sizes(
     context: ScanContext, whole: _Whole, fields: Sequence[Field], exact: bool, made: float = 0.0
 ) -> NDArray[np.float64]:
     """Bytes of the rows of each unit that are read; ``made`` are the bytes per row of values that are in no file."""
-    if exact and not context.snapshot.is_mapped:
-        context.several_files(whole.units[:, _FRAGMENT].tolist(), fields)
     return whole.rows * (made + context.row_bytes(whole.numbers, fields, exact))
 
 

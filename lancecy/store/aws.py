@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from lancecy.store.credentials import Options
+from lancecy.store.failure import forget_requests
 from lancecy.store.retries import (
     EXPIRED,
     RetryPolicy,
@@ -88,7 +89,7 @@ class Handlers:
         context = request_dict["context"]
         asked = 0.0
         if caught_exception is not None:
-            _forget_request(caught_exception)
+            forget_requests(caught_exception)
             mark_tries(caught_exception, attempts)
             context[_IN_DOUBT] = True
             again = is_transient(caught_exception)
@@ -124,13 +125,6 @@ def may_have_happened(error: BaseException) -> bool:
     """Whether the server may have carried out a try of the failed request, such as one whose answer was lost."""
     response = getattr(error, "response", None) or {}
     return bool(response.get("ResponseMetadata", {}).get(_IN_DOUBT, True))
-
-
-def _forget_request(error: Any) -> None:
-    # The request has the session token in its headers, and pickles of the error would hold it.
-    for name in ("request", "response"):
-        if getattr(error, name, None) is not None and name in vars(error):
-            setattr(error, name, None)
 
 
 class Renewal:

@@ -13,7 +13,7 @@ from typing import NoReturn
 from lancecy.errors import DatasetNotFoundError, ExistsError, LanceError, StoreError, TruncatedError
 from lancecy.store.retries import tries_of
 
-__all__ = ["mask_secrets", "missing", "raise_translated", "too_short", "translated"]
+__all__ = ["forget_requests", "mask_secrets", "missing", "raise_translated", "too_short", "translated"]
 
 _MISSING = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 _SHOWN = 300
@@ -103,7 +103,7 @@ def raise_translated(
     failure = translated(error, doing, path, store, secrets, note)
     if failure is error:
         raise failure
-    _forget_requests(error)
+    forget_requests(error)
     if _quotes(error, secrets):
         try:
             raise failure from None
@@ -114,8 +114,11 @@ def raise_translated(
     raise failure from error
 
 
-def _forget_requests(error: BaseException) -> None:
-    """Drop requests and answers from the errors of Azure and of requests: a pickle would have the signature in the address."""
+def forget_requests(error: BaseException) -> None:
+    """Drop requests and answers from the errors of client libraries, for a pickle of them would have secrets.
+
+    Addresses of Azure hold the signature, and headers of botocore's requests the session token.
+    """
     for each in _chain(error):
         for name in ("request", "response"):
             # That of botocore is a dictionary without the request.

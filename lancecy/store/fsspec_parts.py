@@ -59,6 +59,8 @@ _ASK_AGAIN = frozenset({"ConditionalRequestConflict", "409"})
 _TRIES = 6
 _ZONAL = "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"
 _AZURE = frozenset({"abfs", "abfss", "az"})
+# Folders in one another. Systems follow 40 links in a path, so two links to a folder above them make 2^40 folders.
+_MOST_FOLDERS = 32
 # Ending of the names of S3's directory buckets, which list in no order.
 _DIRECTORY_BUCKET = "--x-s3"
 
@@ -233,9 +235,15 @@ def _has_usual_find(fs: Any) -> bool:
 def _walked(fs: Any, full: str) -> dict[str, Mapping[str, Any]]:
     """Everything below a folder by its full name; folders that go meanwhile are left out, other failures are raised."""
     found: dict[str, Mapping[str, Any]] = {}
-    waiting = [full]
+    waiting = [(full, 0)]
     while waiting:
-        folder = waiting.pop()
+        # Depth first, so that folders in a circle are noticed after a few listings.
+        folder, depth = waiting.pop()
+        if depth > _MOST_FOLDERS:
+            raise StoreError(
+                f"{folder!r} is more than {_MOST_FOLDERS} folders deep: remove the symbolic link that leads to a folder "
+                "above it"
+            )
         try:
             listed = fs.ls(folder, detail=True)
         except FileNotFoundError:
@@ -247,7 +255,7 @@ def _walked(fs: Any, full: str) -> dict[str, Mapping[str, Any]]:
             if info["type"] != "directory":
                 found[info["name"]] = info
             elif name != folder.rstrip("/"):
-                waiting.append(name)
+                waiting.append((name, depth + 1))
     return found
 
 

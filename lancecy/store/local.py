@@ -21,7 +21,7 @@ from typing import BinaryIO, NoReturn, cast
 
 import numpy as np
 
-from lancecy.errors import StoreError
+from lancecy.errors import PathPolicyError, StoreError
 from lancecy.store import local_files as files
 from lancecy.store.base import Memory, ObjectMeta, PutMode, Store, StoreTraits
 from lancecy.store.credentials import Options
@@ -387,6 +387,13 @@ class LocalStore:
             self._fail(error, "list", folder)
 
     def _fail(self, error: OSError, doing: str, path: str) -> NoReturn:
+        # A writer would wait for ever for what a name stands for that was taken by no file.
+        if isinstance(error, FileExistsError) and files.is_no_file(f"{self._root}/{path}"):
+            raise PathPolicyError(
+                f"{path!r} in {self.uri} cannot be created: it is a folder, a FIFO, a socket, a device or a link to "
+                "nothing; remove it",
+                path=path,
+            ) from error
         raise_translated(error, doing, path, self.uri)
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "Preallocation",
     "check_folder",
     "folder_descriptor",
+    "is_no_file",
     "open_folder",
     "open_regular",
     "publish",
@@ -172,6 +173,14 @@ def _check_regular(status: os.stat_result, path: str) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     kind = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "not a regular file"
     raise PathPolicyError(f"path {path!r} is {kind}", path=path)
+
+
+def is_no_file(path: str) -> bool:
+    """Whether a name is taken by something that is no regular file and no link to one."""
+    try:
+        return not stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return os.path.islink(path)
 
 
 @contextmanager

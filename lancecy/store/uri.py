@@ -212,14 +212,14 @@ def _check_known(scheme: str) -> None:
 
 
 def _with_slashes(text: str) -> str:
-    """``file:/path`` as ``file:///path``; refuses other URIs without ``//``, which would be local folders of that name."""
+    """``file:/path`` as ``file:///path``, and ``memory:`` alike; refuses other URIs without ``//``, which would be local folders of that name."""
     match = _SHORT_SCHEME(text)
     scheme = match[1].lower() if match else ""
     if match is None or scheme not in _NEED_SLASHES:
         return text
     rest = text[match.end() :]
-    if _SAME.get(scheme, scheme) == "file" and rest.startswith("/"):
-        return f"file://{rest}"
+    if rest.startswith("/") and _SAME.get(scheme, scheme) in ("file", "memory"):
+        return f"{scheme}://{rest}"
     # The rest may hold a password.
     start = text[: match.end() + rest.startswith("/")]
     slashes = "///" if _SAME.get(scheme, scheme) == "file" else "//"

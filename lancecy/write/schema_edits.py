@@ -28,6 +28,7 @@ __all__ = [
     "dropped",
     "renumbered",
     "with_columns",
+    "with_members",
 ]
 
 _EXTENSION = "ARROW:extension:"
@@ -132,10 +133,7 @@ def added(table: Schema, columns: pa.Schema, first_id: int) -> tuple[Field, ...]
     """
     for name in columns.names:
         if name in table.names:
-            raise SchemaError(
-                f"the table has a column {printable(name)!r} already: drop or rename it first, or choose another name",
-                difference=name,
-            )
+            raise _is_there(name)
     return schema_of(columns, first_id).fields
 
 
@@ -148,6 +146,66 @@ def with_columns(table: Schema, fields: Iterable[Field]) -> Schema:
     fields : iterable of Field
     """
     return Schema((*table.fields, *fields), table.metadata)
+
+
+def with_members(table: Schema, columns: pa.Schema, first_id: int) -> Schema:
+    """The schema with more columns, and with more members in the structs that it has, also those in lists.
+
+    Parameters
+    ----------
+    table : Schema
+    columns : pyarrow.Schema
+        A struct of the table's has the new members only.
+    first_id : int
+        Ids of the new fields begin here.
+
+    Raises
+    ------
+    SchemaError, UnsupportedError
+        As for :func:`added`; or a new member may not be null.
+
+    Examples
+    --------
+    >>> table = schema_of(pa.schema({"s": pa.struct({"x": pa.int8()})}))
+    >>> with_members(table, pa.schema({"s": pa.struct({"y": pa.int8()})}), 2).arrow.field("s").type.names
+    ['x', 'y']
+    """
+    known, new = {field.name: field for field in table.fields}, list[Field]()
+    for given in schema_of(columns, first_id).fields:
+        if given.name in known:
+            known[given.name] = _with_members(known[given.name], given, given.name)
+        else:
+            new.append(given)
+    return with_columns(Schema(tuple(known.values()), table.metadata), new)
+
+
+def _with_members(field: Field, given: Field, path: str) -> Field:
+    """A struct, or a list of structs, with more members."""
+    if field.logical_type != given.logical_type or not (field.is_struct or field.is_list):
+        raise _is_there(path)
+    if not field.is_struct:
+        (item,), (more,) = field.children, given.children
+        return replace(field, children=(_with_members(item, more, path),))
+    children = {child.name: child for child in field.children}
+    for child in given.children:
+        below = f"{path}.{child.name}"
+        if child.name in children:
+            children[child.name] = _with_members(children[child.name], child, below)
+        elif child.nullable:
+            children[child.name] = replace(child, parent_id=field.id)
+        else:
+            raise SchemaError(
+                f"column {printable(below)!r} may not be null, and would have no values: make it nullable",
+                difference=below,
+            )
+    return replace(field, children=tuple(children.values()))
+
+
+def _is_there(name: str) -> SchemaError:
+    return SchemaError(
+        f"the table has a column {printable(name)!r} already: drop or rename it first, or choose another name",
+        difference=name,
+    )
 
 
 def dropped(table: Schema, paths: Sequence[str]) -> Schema:

@@ -60,6 +60,37 @@ def test_fields_without_values_write_no_file(tmp_path: Path, version: str) -> No
     assert [len(part.data_files()) for part in ds.get_fragments()] == [1, 1]
 
 
+@pytest.mark.parametrize("version", ["2.2", "2.3"])
+def test_structs_get_members_without_values_as_in_pylance(tmp_path: Path, version: str) -> None:
+    kind = pa.struct({"x": pa.int64(), "in": pa.struct({"p": pa.int8()})})
+    rows = pa.array([{"x": 1, "in": {"p": 2}}, None, {"x": None, "in": None}], kind)
+    lists = pa.array([[{"e": 1}, None], None, []], pa.list_(pa.struct({"e": pa.int8()})))
+    new = pa.schema(
+        {
+            "s": pa.struct({"in": pa.struct({"q": pa.string()}), "y": pa.int8()}),
+            "l": pa.list_(pa.struct({"f": pa.int8()})),
+            "n": pa.int8(),
+        }
+    )
+    for name, library in (("ours", lancecy), ("theirs", lance)):
+        lance.write_dataset(
+            pa.table({"s": rows, "l": lists}), str(tmp_path / name), data_storage_version=version
+        )
+        library.dataset(str(tmp_path / name)).add_columns(new)
+    ours, theirs = lancecy.dataset(tmp_path / "ours"), lancecy.dataset(tmp_path / "theirs")
+    assert checked(ours) == ours.to_table().to_pylist() == theirs.to_table().to_pylist()
+    assert ours.schema == theirs.schema
+    with pytest.raises(SchemaError, match="a column 's.y' already"):
+        ours.add_columns(pa.field("s", pa.struct({"y": pa.int8()})))
+    with pytest.raises(SchemaError, match="column 's.z' may not be null"):
+        ours.add_columns(pa.field("s", pa.struct([pa.field("z", pa.int8(), nullable=False)])))
+    if version == "2.2":
+        more = {"s": {"x": 3, "in": {"p": 1, "q": "q"}, "y": 4}, "l": [{"e": 5, "f": 6}], "n": 7}
+        ours.append(pa.Table.from_pylist([more], ours.schema))
+        ours.optimize.compact_files()
+        assert checked(ours)[-1] == more
+
+
 def test_nothing_to_add_makes_no_version(tmp_path: Path) -> None:
     ds = made(tmp_path / "t")
     ds.add_columns({})

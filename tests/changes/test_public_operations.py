@@ -367,3 +367,38 @@ def test_other_batches_are_refused(ds: lancecy.Dataset, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="open already"):
         batch(ds, [append], storage_options={})
     assert ds.latest_version == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"fields": (0, 0)}, "states field 0 twice"),
+        ({"column_indices": (0,)}, "states 2 fields and 1 columns"),
+    ],
+    ids=["field", "columns"],
+)
+def test_files_of_which_no_reader_knows_the_columns_are_refused(
+    ds: lancecy.Dataset, change: dict[str, Any], message: str
+) -> None:
+    made = lancecy.LanceFragment.create(ds, {"n": [12], "word": ["w12"]})
+    odd = replace(made, files=(replace(made.files[0], **change),))
+    with pytest.raises(SchemaError, match=message):
+        lancecy.commit(ds, LanceOperation.Append([odd]))
+    assert lancecy.commit(ds, LanceOperation.Append([made])).count_rows() == 13
+
+
+def test_a_merge_that_gives_old_values_another_type_is_refused_as_by_pylance(ds: lancecy.Dataset) -> None:
+    import lance
+
+    fragments = [part.metadata for part in ds.get_fragments()]
+    schema = pa.schema({"n": pa.string(), "word": pa.string()})
+    with (
+        pytest.raises(SchemaError, match="column 'n' is int64 in fragment 0, and string in the new schema"),
+        pytest.warns(DeprecationWarning, match="lance_schema"),
+    ):
+        lancecy.commit(ds, LanceOperation.Merge(fragments, schema))
+    with pytest.warns(DeprecationWarning, match="LanceSchema"):
+        theirs = lance.LanceOperation.Merge([part.metadata for part in peer(ds).get_fragments()], schema)
+    with pytest.raises(OSError, match="without rewriting it"):
+        lance.LanceDataset.commit(ds.uri, theirs, read_version=ds.version)
+    assert rows_of(ds.checkout_latest()) == rows_of(ds)

@@ -172,6 +172,11 @@ VALUES: dict[str, list[Any]] = {
     "array_has_all(l, [1, 5])": [False, False, False, None, True],
     "array_has_all(l, [1, 99999999999])": [False, False, False, None, False],
     "array_has_all(l, [1])": [True, False, False, None, True],
+    "array_has_all(l, [])": [True, True, True, None, True],
+    "array_has_any(l, [])": [False, False, False, None, False],
+    "array_has_any(l, [2, NULL])": [True, False, True, None, False],
+    "array_has_any(l, [NULL])": [False, False, True, None, False],
+    "array_has_all(l, [3, NULL])": [False, False, True, None, False],
     "array_length(l)": [2, 0, 2, None, 3],
     "cardinality(v)": [2, 2, 2, None, 2],
     "empty(l)": [False, True, False, None, False],
@@ -325,13 +330,15 @@ def test_pylance_agrees_where_it_has_the_function(tmp_path: Path) -> None:
     lance: Any = pytest.importorskip("lance")
     dataset = lance.write_dataset(TABLE, str(tmp_path / "f.lance"), data_storage_version="2.1")
     # Known: regexp_match gives lists there, a truncated date is a timestamp, and timestamps are compared in the
-    # coarser of two units, and null text has zero matches.
+    # coarser of two units, null text has zero matches, and no constants are asked for in null lists as well.
     different = {
         "regexp_match(s, 'a.c')",
         "date_trunc('month', d)",
         "date_trunc('week', d)",
         "CAST(t AS timestamp(0)) < t",
         "regexp_count(s, '[abc]')",
+        "array_has_all(l, [])",
+        "array_has_any(l, [])",
     }
     compared = 0
     for text in sorted(set(VALUES) - FAIL - different):

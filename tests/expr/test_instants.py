@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from pathlib import Path
 from typing import Any
@@ -185,3 +186,14 @@ def test_numbers_are_rounded_as_pylance_does(digits: int, tmp_path: Path) -> Non
     ours = np.array(rows(f"round(f, {digits})", f=pa.array(numbers)))
     assert (ours[small] == theirs.to_table()["y"].to_numpy()[small]).all()
     assert (ours[~small] == numbers[~small]).all()
+
+
+@pytest.mark.parametrize("zone", ["Mars/Base", "+25:99", "UTC+3"])
+def test_zones_that_nobody_knows_need_the_offset_of_each_time(zone: str) -> None:
+    stamps = pa.array([0, 10**6, None]).view(pa.timestamp("us", zone))
+    with pytest.raises(
+        ExpressionError, match=rf"the time zone {re.escape(zone)} is not known here; write the"
+    ):
+        rows("t = timestamp '1970-01-01 00:00:01'", t=stamps)
+    assert rows("t >= timestamp '1970-01-01 00:00:01+00:00'", t=stamps) == [False, True, None]
+    assert rows("CAST(t AS timestamp) < timestamp '1970-01-01 00:00:01'", t=stamps) == [True, False, None]

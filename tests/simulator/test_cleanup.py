@@ -119,6 +119,21 @@ def test_nothing_needed_goes_whatever_goes_wrong_once() -> None:
             assert set(simulation.world.objects) == set(plain.world.objects), where
 
 
+@pytest.mark.parametrize("most", [1, 3, 5, 99])
+def test_full_disk_is_cleaned_up(most: int) -> None:
+    plain, simulation = begun(), begun()
+    cleaned(plain)
+    world, present = simulation.world, len(simulation.world.manifests())
+    # Only writes can meet it.
+    full = (Fault.NO_SPACE if present - len(world.manifests()) < most else None for _ in repeat(None))
+    requests, stats = cleaned(simulation, full)
+    assert isinstance(stats, CleanupStats) and stats.old_versions == 5
+    assert set(world.objects) == set(plain.world.objects) and not wrong(simulation)
+    # What is not announced goes one by one.
+    removed = [len(r.paths) for r in requests if isinstance(r, Remove) and "_versions/" in r.paths[0]]
+    assert removed == [1] * min(most, 5) + [5 - most] * (most < 5)
+
+
 def _commit(simulation: Simulation, kind: str) -> Any:
     def act() -> None:
         world = simulation.world

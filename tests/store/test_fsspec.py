@@ -21,7 +21,9 @@ from aiohttp import ClientPayloadError
 from aiohttp.http_exceptions import ContentLengthError
 from fsspec import AbstractFileSystem
 from fsspec.asyn import AsyncFileSystem
+from fsspec.implementations.arrow import ArrowFSWrapper
 from fsspec.implementations.memory import MemoryFileSystem
+from pyarrow.fs import LocalFileSystem
 
 import lancecy
 from lancecy.errors import (
@@ -514,3 +516,14 @@ def test_web_server(web: str) -> None:
         store.get("data/a?versionId=1")
     with pytest.raises(PathPolicyError):
         store.get("%2e%2e/secret")
+
+
+def test_folders_in_a_circle_are_an_error_and_no_endless_walk(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.lance").write_bytes(b"x")
+    store = FsspecStore(str(tmp_path), fs=ArrowFSWrapper(LocalFileSystem()))
+    assert [meta.path for meta in store.list("data")] == ["data/a.lance"]
+    for name in ("one", "two"):
+        (tmp_path / "data" / name).symlink_to(tmp_path / "data")
+    with pytest.raises(StoreError, match="symbolic link that leads to a folder above it"):
+        list(store.list("data"))

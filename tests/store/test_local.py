@@ -329,6 +329,32 @@ def test_socket_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 store.get("data/sock")
 
 
+@pytest.mark.parametrize("kind", ["fifo", "folder", "dangling", "circle"])
+def test_name_that_no_file_has_is_not_taken_for_that_of_another_writer(root: Path, kind: str) -> None:
+    place = root / "data" / "taken"
+    match kind:
+        case "fifo":
+            os.mkfifo(place)
+        case "folder":
+            place.mkdir()
+        case "dangling":
+            place.symlink_to(root / "nothing")
+        case "circle":
+            place.symlink_to(place)
+    store = LocalStore(str(root))
+    store.put("data/a", b"x")
+    for create in (
+        lambda: store.put("data/taken", b"x", PutMode.CREATE),
+        lambda: store.rename("data/a", "data/taken", PutMode.CREATE),
+    ):
+        with pytest.raises(PathPolicyError, match="'data/taken' in .* cannot be created.* remove it"):
+            create()
+    place.unlink() if kind != "folder" else place.rmdir()
+    assert store.put("data/taken", b"x", PutMode.CREATE).size == 1
+    with pytest.raises(ExistsError):
+        store.put("data/taken", b"x", PutMode.CREATE)
+
+
 @pytest.mark.timeout(20)
 def test_file_exchanged_for_a_fifo_after_the_look_is_refused(
     root: Path, monkeypatch: pytest.MonkeyPatch

@@ -35,6 +35,7 @@ SAME_PLACES = [
     ("gcs://bucket/t", "gs://bucket/t"),
     ("memory://a/t/", "memory://a/t"),
     ("memory:///a/t", "memory://a/t"),
+    ("memory:/a/t", "memory://a/t"),
     ("https://Example.COM/Dir/", "https://example.com/Dir"),
     ("abfs://container@account.dfs.core.windows.net/t", "abfs://container@account.dfs.core.windows.net/t"),
     ("simplecache::s3://bucket/t/", "simplecache::s3://bucket/t"),
@@ -92,7 +93,7 @@ def test_relative_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.Mo
         ("s3:/bucket/t", "s3:/… is no URI: write s3://…, or ./s3:/… for a local path"),
         ("s3:KEY:secret@bucket/t", "s3:… is no URI: write s3://…, or ./s3:… for a local path"),
         ("GCS:bucket/t", "GCS:… is no URI: write gcs://…, or ./GCS:… for a local path"),
-        ("memory:/t", "memory:/… is no URI: write memory://…, or ./memory:/… for a local path"),
+        ("memory:t", "memory:… is no URI: write memory://…, or ./memory:… for a local path"),
         ("file:t", "file:… is no URI: write file:///…, or ./file:… for a local path"),
     ],
 )

@@ -193,8 +193,13 @@ def _read_entries(
         starts, stops = np.zeros(1, np.int64), page.sizes[:1]
     else:
         starts, stops = yield from _row_spans(page, rows, file)
-    (span,) = yield [Ranges(file, page.positions[0] + starts, stops - starts)]
+    has_lists = words.max_rep > 0 and not rows.is_all
+    # The word of the list that follows shows that a range ends where its last list does.
+    after = np.minimum(page.sizes[0] - stops, words.nbytes if has_lists else 0)
+    (span,) = yield [Ranges(file, page.positions[0] + starts, stops - starts + after)]
     starts, stops = span.positions, span.positions + stops - starts
+    if has_lists:
+        _check_rows(words, span.memory, starts, stops, after)
     nbytes = int((stops - starts).sum())
     smallest = words.nbytes or (spec.length_bits or spec.value_bits or 8) >> 3
     if rows.is_all and spec.num_entries > nbytes // smallest:
@@ -249,6 +254,17 @@ def _row_spans(page: Page, rows: RowSelection, file: SourceFile) -> Read[tuple[I
         raise FormatError("offsets of a repetition index descend or leave the page")
     pairs = offsets.reshape(-1, 2)
     return pairs[:, 0], pairs[:, 1]
+
+
+def _check_rows(words: _Words, memory: Memory, starts: Int64, stops: Int64, after: Int64) -> None:
+    """Raise FormatError unless ranges begin and end with whole lists; ``after`` is 0 for one at the end of its page."""
+    edges = np.concatenate([starts, stops[after > 0]])
+    if words.nbytes == 0 or bool((stops - starts < words.nbytes).any() or (after % words.nbytes).any()):
+        raise FormatError("the repetition index has rows without entries")
+    stored = np.empty(edges.size * words.nbytes, np.uint8)
+    kernels.gather_fixed(memory, edges, words.nbytes, stored)
+    if bool((stored.view(f"<u{words.nbytes}") >> words.def_bits != words.max_rep).any()):
+        raise FormatError("an offset of the repetition index is inside a row")
 
 
 class _Entries:

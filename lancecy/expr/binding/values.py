@@ -18,7 +18,7 @@ from lancecy.expr.evaluation.functions import ALIASES, FUNCTIONS, Function, unkn
 from lancecy.expr.evaluation.json_functions import number_text
 from lancecy.expr.kinds import common_type, family, is_number, plain_type
 from lancecy.expr.literals import Gap, cast_literal, fit, settle
-from lancecy.expr.nodes import Call, Column, Expr, Literal, chain, negate
+from lancecy.expr.nodes import Call, Column, Expr, Literal, chain
 
 __all__ = ["arithmetic", "case", "cast", "concatenation", "function", "negative", "opaque"]
 
@@ -161,10 +161,10 @@ def _has_all(binder: Binder, args: tuple[Expr, ...], wide: bool) -> Expr:
         shown = describe(listed, 10)
         raise ExpressionError(f"array_has_all() needs a list of constants such as [1, 2], not {shown}")
     if not listed.value:
-        return binder.typed(negate(Call("is_null", (column,))))
-    return binder.typed(
-        chain("and", [Call("array_has", (column, Literal(v, listed.type))) for v in listed.value])
-    )
+        return binder.typed(Call(">=", (Call("array_length", (column,)), Literal(0))))
+    # NULL stands for elements that are null, as it does not in array_has.
+    wanted = [(v, "array_has") if v is not None else ((None,), "array_has_any") for v in listed.value]
+    return binder.typed(chain("and", [Call(name, (column, Literal(v, listed.type))) for v, name in wanted]))
 
 
 _LOWERED: dict[str, tuple[int, _Lowered]] = {

@@ -339,7 +339,7 @@ def _function(name: str) -> Callable[[Call, Any], Data]:
         for index, arg in enumerate(call.args):
             letters = spec.parameter(index)
             if letters == "CL":
-                values.append(array_of(arg) if isinstance(arg, Literal) else _constant(arg))
+                values.append(array_of(arg, True) if isinstance(arg, Literal) else _constant(arg))
             elif letters[0] == "C":
                 values.append(_constant(arg))
             else:

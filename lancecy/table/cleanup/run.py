@@ -21,6 +21,7 @@ Facts: table sheet, sections 6.3 and 9.1.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -67,6 +68,7 @@ __all__ = [
 ]
 
 _BATCH = 1000
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,10 +301,15 @@ class _Cleanup:
     def announced(self) -> Steps[None]:
         """Announce the versions to remove, and check that no tag or branch was made since the plan.
 
-        Whoever makes a tag or a branch after the check sees the announcement (``refs.guards``).
+        Whoever makes a tag or a branch after the check sees the announcement (``refs.guards``). A full disk has no room
+        for it, and none for a tag: then there is none until :meth:`carried_out` has made room.
         """
         if self.going:
-            self.guard = yield from announce(self.scope.branch, self.going, self.scope.tries)
+            try:
+                self.guard = yield from announce(self.scope.branch, self.going, self.scope.tries)
+            except StoreError as error:
+                if error.errno not in _FULL:
+                    raise
         try:
             if (yield from self.needs.pins()) != self.pins:
                 raise ConflictError("tags or branches were made or removed meanwhile: try again")
@@ -326,9 +333,13 @@ class _Cleanup:
         """Carry out a removal; returns what was removed."""
         done, versions, what = 0, len(removal.manifests), "nothing was removed"
         try:
-            for batch in self._batches([meta.path for meta in removal.manifests]):
+            paths = [meta.path for meta in removal.manifests]
+            while done < versions:
+                if done and not self.guard:
+                    yield from self.announced()
                 if done and (yield Now()) - self.times.ours > LIFETIME_NS // 2:
                     raise ConflictError("it took so long that its announcement is about to expire: try again")
+                batch = next(self._batches(paths[done:] if self.guard else paths[done : done + 1]))
                 self.progress(Step("remove", done, len(removal), "files", batch[0]))
                 yield from self.scope.versions.remove(batch)
                 yield from self._paced(len(batch))

@@ -92,6 +92,7 @@ class Merge(Operation):
         message.schema_metadata.clear()
         message.schema_metadata.update(self.schema.metadata)
         live = {field.id for field in message.fields}
+        _check_types(message, base)
         drop_dead_files(message.fragments, live)
         check_not_null(message, message.fragments, live - base.field_types.keys())
         if message.reader_feature_flags & flags.STABLE_ROW_IDS:
@@ -124,3 +125,20 @@ class Merge(Operation):
 
     def written_fields(self) -> frozenset[int]:
         return frozenset(number for part in self.added for file in part.files for number in file.fields)
+
+
+def _check_types(message: table_pb2.Manifest, base: ManifestFile) -> None:
+    """Refuse a column that has another type while a fragment has its values as they were."""
+    types = {number: kind for number, (_, kind) in base.field_types.items()}
+    changed = {f.id: f for f in message.fields if types.get(f.id, f.logical_type) != f.logical_type}
+    for part in message.fragments if changed else ():
+        before = base.message.fragments[base.positions[part.id]]
+        stored = {field for file in before.files for field in file.fields}
+        kept = changed.keys() & stored - changed_fields(before, part)
+        if kept:
+            field = changed[min(kept)]
+            raise SchemaError(
+                f"column {field.name!r} is {types[field.id]} in fragment {part.id}, and {field.logical_type} in the new "
+                "schema: give the fragment a file with its new values, or the column a new field id",
+                difference=field.name,
+            )

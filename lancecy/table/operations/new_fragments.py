@@ -196,8 +196,17 @@ def version_of(file: DataFile) -> str:
 
 
 def declare_versions(message: table_pb2.Manifest, files: Iterable[DataFile]) -> None:
-    """Check versions of new files against the table's declared one, and set the flag of mixed versions."""
-    found = {version_of(file) for file in files}
+    """Check versions of new files against the table's declared one, and set the flag of mixed versions.
+
+    Raises
+    ------
+    SchemaError
+        A file of 0.1 beside others, or one of which a reader does not know which column has which field.
+    """
+    found = set()
+    for file in files:
+        _check_columns(file)
+        found.add(version_of(file))
     if not message.data_format.version and found:
         kept = [version_of(DataFile(f.path, (), major=f.file_major_version, minor=f.file_minor_version))
                 for part in message.fragments for f in part.files]  # fmt: skip
@@ -212,6 +221,23 @@ def declare_versions(message: table_pb2.Manifest, files: Iterable[DataFile]) -> 
         )
     if others:
         message.reader_feature_flags |= flags.MIXED_FILE_VERSIONS
+
+
+def _check_columns(file: DataFile) -> None:
+    """Refuse a file that states a field twice, or another number of columns than fields."""
+    fields = [field for field in file.fields if field >= 0]
+    if len(set(fields)) < len(fields):
+        twice = next(field for field in fields if fields.count(field) > 1)
+        raise SchemaError(
+            f"data file {file.path!r} states field {twice} twice: each column has a field id of its own",
+            difference="field ids",
+        )
+    if not file.is_legacy and len(file.fields) != len(file.column_indices):
+        raise SchemaError(
+            f"data file {file.path!r} states {len(file.fields)} fields and {len(file.column_indices)} columns: give "
+            "column_indices as many numbers as fields",
+            difference="column indices",
+        )
 
 
 def max_fragment_id(message: table_pb2.Manifest) -> int:

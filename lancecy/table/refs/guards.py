@@ -5,7 +5,8 @@
     _refs/guards/hold-{random}.json      a version that is about to get a tag; cleanups keep it
     _refs/guards/removal-{random}.json   versions that a cleanup is about to remove; they get no tag
 
-A cleanup writes its file before it looks at tags, branches and holds for the last time, and then removes manifests. A
+A cleanup writes its file before it looks at tags, branches and holds for the last time, and then removes manifests. On a
+full disk, where neither kind of file can be written, it looks, removes one manifest, and tries to write its file again. A
 new tag is preceded by a hold, after which removals are read, and then the manifest. So either the cleanup sees the
 hold, or the removal is seen here, or the manifest is gone already. A process that dies leaves its file, which counts for a day
 and is removed by a later cleanup. Other writers of the format know neither kind and ignore them.

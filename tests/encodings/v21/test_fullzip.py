@@ -275,6 +275,16 @@ def test_a_damaged_index_is_refused(ends: bytes) -> None:
 
 
 @folded(
+    ("ends", "rows"),
+    [((0, 5, 11, 12, 17), [0, 3]), ((0, 5, 11, 12, 17), [1, 3]), ((0, 10, 11, 11, 17), [0, 2]),
+     ((0, 10, 11, 12, 12), [0, 3])],
+)  # fmt: skip
+def test_an_index_that_cuts_lists_is_refused(ends: tuple[int, ...], rows: list[int]) -> None:
+    with pytest.raises(FormatError, match="repetition index"):
+        rows_of(lists(ends=index(*ends)), list_field(), ITEM, rows=rows)
+
+
+@folded(
     "changes",
     [{"num_items": 6}, {"num_items": 4}, {"num_visible": 2}, {"num_visible": 4}, {"data": LISTS[:-1]},
      {"data": LISTS[:11] + b"\x0c" + LISTS[12:]}, {"data": b"\x00" + LISTS[1:]}, {"bits": 64}],
