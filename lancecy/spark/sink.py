@@ -237,10 +237,31 @@ def _held(name: str, kind: DataType) -> pa.DataType:
 
     try:
         if not any(word in kind.simpleString() for word in _STRANGE):
-            return _named(to_arrow_type(kind, timezone="UTC"))
-    except PySparkException as error:
+            return _named(to_arrow_type(_loose_voids(kind), timezone="UTC"))
+    except (PySparkException, ValueError) as error:
         raise _refused(name, kind) from error
     raise _refused(name, kind)
+
+
+def _loose_voids(kind: DataType) -> DataType:
+    """The type, in which elements and values of the type ``void`` may be null.
+
+    ``array()`` has elements that are ``void`` and NOT NULL, since it has none; Arrow has no such field.
+    """
+    from pyspark.sql import types as spark
+
+    if isinstance(kind, spark.ArrayType):
+        element = kind.elementType
+        is_loose = kind.containsNull or isinstance(element, spark.NullType)
+        return spark.ArrayType(_loose_voids(element), is_loose)
+    if isinstance(kind, spark.MapType):
+        value = kind.valueType
+        is_loose = kind.valueContainsNull or isinstance(value, spark.NullType)
+        return spark.MapType(_loose_voids(kind.keyType), _loose_voids(value), is_loose)
+    if isinstance(kind, spark.StructType):
+        inner = [spark.StructField(f.name, _loose_voids(f.dataType), f.nullable) for f in kind.fields]
+        return spark.StructType(inner)
+    return kind
 
 
 def _refused(name: str, kind: DataType) -> UnsupportedError:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from lancecy.encodings.arrow.json import to_stored
 from lancecy.encodings.arrow.map_nested import map_nested
 from lancecy.encodings.arrow.nulls import null_mask
-from lancecy.errors import FormatError, SchemaError, UnsupportedError, printable
+from lancecy.errors import FormatError, SchemaError, UnsupportedError, nearest, printable
 from lancecy.schema import (
     BLOB_EXTENSION,
     BLOB_KEY,
@@ -339,7 +339,11 @@ def check_known(given: Iterable[str], known: Collection[str], above: str = "") -
     """
     for name in given:
         if name not in known:
-            raise SchemaError(f"the table has no column {printable(above + name)!r}", difference=above + name)
+            close = [f"; did you mean {printable(above + other)!r}?" for other in nearest(name, known, 1)]
+            raise SchemaError(
+                f"the table has no column {printable(above + name)!r}{''.join(close)}",
+                difference=above + name,
+            )
 
 
 def _fit(field: Field, given: Field, path: str) -> Field:

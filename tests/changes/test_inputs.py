@@ -335,6 +335,17 @@ def test_cast_refuses_values_that_do_not_fit(table: lancecy.Dataset) -> None:
         table.append({"b": [1]}, cast=True)
 
 
+def test_a_column_that_the_table_lacks_is_told_with_the_nearest_name(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1], "place": [{"town": "x"}]})
+    ds = lancecy.write_dataset(rows, tmp_path / "t.lance")
+    with pytest.raises(SchemaError, match=r"the table has no column 'ID'; did you mean 'id'\?"):
+        ds.append({"ID": [1]})
+    with pytest.raises(SchemaError, match=r"no column 'place\.Town'; did you mean 'place\.town'\?"):
+        ds.append({"id": [1], "place": [{"Town": "x"}]})
+    with pytest.raises(SchemaError, match=r"no column 'zz'$"):
+        ds.append({"zz": [1]})
+
+
 def _prices(values: Any, source: pa.DataType) -> dict[str, Any]:
     """Rows with a column of numbers in the forms that have a type of their own."""
     array = pa.array(values, source)

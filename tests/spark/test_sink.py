@@ -108,6 +108,22 @@ def test_columns_made_in_spark_have_sparks_types(spark: SparkSession, tmp_path: 
     assert _load(spark, tmp_path / "t").orderBy("id").collect() == frame.orderBy("id").collect()
 
 
+@pytest.mark.parametrize("door", [_save, _by_spark])
+def test_lists_that_are_always_empty_are_lists_of_nulls(
+    spark: SparkSession, tmp_path: Path, door: Callable[..., None]
+) -> None:
+    frame = spark.sql(
+        "SELECT id, array() AS l, named_struct('a', array(array())) AS s, map('k', array()) AS m FROM range(3)"
+    )
+    door(frame, tmp_path / "t", data_storage_version="2.2")
+    assert lancecy.dataset(tmp_path / "t").schema.field("l").type == pa.list_(pa.null())
+    assert _load(spark, tmp_path / "t").orderBy("id").collect() == frame.orderBy("id").collect()
+    with pytest.raises(
+        Exception, match=r"column 'm' is map<void,void> in Spark, which Lance has no type for"
+    ):
+        door(spark.sql("SELECT map() AS m"), tmp_path / "m", data_storage_version="2.2")
+
+
 # -- modes ----------------------------------------------------------------------------------------------------
 
 
