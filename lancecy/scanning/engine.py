@@ -256,7 +256,9 @@ def _parts(
     if projection.filter is not None and all(c.files.mapped for c in units):
         rows = sum(len(c.rows) for c in units)
         passed = sum(len(c.picked) for c in units) / max(1, rows)
-        nbytes = sum(bytes_of(c, projection.fields) for c in units)
+        # Of small files no column needs to be looked at.
+        is_worth = passed * sum(c.files.stored_bytes for c in units) >= 2 * _JOB_BYTES
+        nbytes = sum(bytes_of(c, projection.fields) for c in units) if is_worth else 0.0
         jobs = min(4 * context.session.threads, max(passed * nbytes // _JOB_BYTES, taken // _JOB_NANOSECONDS))
         if jobs >= 2:
             size = max(_JOB_ROWS, -(-rows // int(jobs)))

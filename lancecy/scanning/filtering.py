@@ -19,7 +19,7 @@ from lancecy.expr import Bound, Expr, evaluation_ns, mask
 from lancecy.rows import RowSelection
 from lancecy.scanning.column_forms import NullTests, null_tests
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.fragment import FragmentFiles
+from lancecy.scanning.fragment import FragmentFiles, parse_metadata
 from lancecy.scanning.outputs import (
     are_worth_threads,
     map_sized,
@@ -161,10 +161,12 @@ def spread_candidates(
         return [*chain.from_iterable(context.spread(alone, units, fragment_of))]
     # Opening mapped files takes little but the interpreter, so threads would only wait for each other.
     fields = projection.filter_fields or projection.fields
-    context.several_files([unit.fragment for unit in units])
+    files = context.several_files([unit.fragment for unit in units])
+    parse_metadata(files, fields)
     opened = (candidates(context, unit, projection, sources) for unit in units)
     found = [c for c in opened if len(c.rows)]
-    context.prepare([c.files for c in found], fields)
+    for c in found:
+        c.files.prepare(fields, context.session)
     items = [(c.files, len(c.rows)) for c in found]
     read = tuple(dict.fromkeys((*projection.filter_fields, *projection.fields)))
     groups = list(_groups(found, read, context.session.threads))

@@ -398,10 +398,10 @@ class FragmentFiles:
 def parse_metadata(several: Iterable[FragmentFiles], fields: Sequence[Field]) -> None:
     """Parse the metadata of fields in several fragments in one pass, as far as it is held.
 
-    An error is left to the read of its fragment. It is not worth it for a single one.
+    An error is left to the read of its fragment.
     """
     alike: dict[tuple[int, ...], tuple[list[Field], list[FileColumns]]] = {}
-    for files in several:
+    for files in dict.fromkeys(several):
         for part in files.parts:
             columns = part.reader.columns
             if columns is None or all(f in columns.prepared for f in fields):

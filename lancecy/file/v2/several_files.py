@@ -147,7 +147,7 @@ class _Joined:
 def _joined(several: SeveralFiles, field: Field) -> Read[_Joined | None]:
     """The field in all these files as in one; None if each file is read by itself.
 
-    Bytes are kept where most of them are wanted, otherwise from the second read of the same files on.
+    Bytes are kept of small files, and where most of them are wanted, otherwise from the second read of the same files on.
     """
     cache = several.files[0].cache
     if cache is None:
@@ -160,7 +160,7 @@ def _joined(several: SeveralFiles, field: Field) -> Read[_Joined | None]:
         if is_final and found is not None and found.memory is not None and _has_changed(several, found):
             found, is_final = None, False
     if not is_final:
-        is_final = known is not None or _are_most(several.rows)
+        is_final = known is not None or _are_most(several.rows) or _are_small(several)
         if is_final:
             found = yield from _with_bytes(several, found or _made(several, field), cache)
         elif several.files[0].container.version == (2, 0):
@@ -175,6 +175,11 @@ def _joined(several: SeveralFiles, field: Field) -> Read[_Joined | None]:
 def _are_most(several: Sequence[RowSelection]) -> bool:
     """Whether more than half of all rows are wanted."""
     return 2 * sum(map(len, several)) > sum(rows.num_rows for rows in several)
+
+
+def _are_small(several: SeveralFiles) -> bool:
+    """Whether the files are small, so that all bytes of a column are copied in less time than some rows are found."""
+    return sum(source.size for source in several.sources) <= TAIL_BYTES * len(several.files)
 
 
 def _made(several: SeveralFiles, field: Field) -> _Joined | None:
