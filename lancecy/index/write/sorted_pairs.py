@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.arrow.columns import as_array
 from lancecy.encodings.arrow.from_arrow import size_of
-from lancecy.index.write.order import ascending
+from lancecy.index.write.order import ascending, changes
 from lancecy.records import dataclass
 
 __all__ = ["Pairs", "SortedPairs"]
@@ -200,8 +200,9 @@ def _merged(runs: list[_Run], most: int) -> Iterator[Pairs]:
         )
         del pieces
         order = ascending(together.values)
-        complete = _complete(order, ends, [run.is_read for run in first])
-        yield together.taken(order[:complete])
+        ordered = together.taken(order)
+        complete = _complete(ordered.values, order, ends, [run.is_read for run in first])
+        yield Pairs(ordered.values[:complete], ordered.ids[:complete])
         _keep(first, together, ends, np.sort(order[complete:]))
         runs = [run for run in runs if run.loaded or not run.is_read]
 
@@ -220,10 +221,15 @@ def _first_in_order(runs: list[_Run]) -> list[_Run]:
     return [run for number, run in enumerate(runs) if number in begun or run is owner]
 
 
-def _complete(order: Int64, ends: Int64, is_read: list[bool]) -> int:
+def _complete(ordered: pa.Array, order: Int64, ends: Int64, is_read: list[bool]) -> int:
     """The number of pairs that are not above the last loaded one of any run with more to load."""
     last = [int(end) - 1 for end, done in zip(ends, is_read, strict=True) if not done]
-    return int(np.flatnonzero(np.isin(order, last))[0]) + 1 if last else order.size
+    if not last:
+        return order.size
+    # Equal values come in any order: those of all runs are complete.
+    at = int(np.flatnonzero(np.isin(order, last))[0])
+    above = np.flatnonzero(changes(ordered)[at + 1 :])
+    return at + 1 + int(above[0]) if above.size else order.size
 
 
 def _keep(runs: list[_Run], together: Pairs, ends: Int64, kept: Int64) -> None:

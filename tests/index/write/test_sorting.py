@@ -74,7 +74,7 @@ def test_runs_are_merged(kind: str, num_values: int) -> None:
     assert found.equals(values.take(pa.array(ascending(values))))
 
 
-@pytest.mark.parametrize("order", ["ascending", "random"])
+@pytest.mark.parametrize("order", ["ascending", "random", "equal"])
 def test_the_work_of_a_merge_grows_with_the_values_and_not_with_the_runs(
     order: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,7 +85,8 @@ def test_the_work_of_a_merge_grows_with_the_values_and_not_with_the_runs(
         return ascending(values)
 
     monkeypatch.setattr("lancecy.index.write.sorted_pairs.ascending", counted)
-    numbers = np.arange(1 << 20) if order == "ascending" else RNG.permutation(1 << 20)
+    orders = {"ascending": np.arange(1 << 20), "random": RNG.permutation(1 << 20)}
+    numbers = orders.get(order, np.arange(1 << 20) % 2)
     with SortedPairs(pa.int64(), run_bytes=1 << 19) as pairs:
         for start in range(0, numbers.size, 1 << 15):
             pairs.add(pa.array(numbers[start : start + (1 << 15)]), np.arange(1 << 15, dtype=np.uint64))
