@@ -43,6 +43,7 @@ WORK = {
     "delete": "ds.delete(\"t like '%zz%' or id = 3\", durability='none')",
     "update": "ds.update({'id': 'id + 1'}, where='id % 2 = 0', durability='none')",
     "add columns": "ds.add_columns({'n': 'length(t)'}, durability='none')",
+    "verify": "assert ds.verify()",
 }
 
 
