@@ -630,7 +630,8 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
         use_stats : bool
             Skip pages whose statistics prove that nothing matches.
         memory_bytes : int, optional
-            Budget of a streamed scan (256 MiB), in bytes as they are stored: compressed texts take several times as many.
+            Budget of a streamed scan (256 MiB), in bytes of decoded rows. Compressed texts whose pages do not tell their
+            size may take more in the first two windows.
         blob_handling : "blobs_descriptions", optional
             Blob columns give descriptors; :meth:`take_blobs` reads the bytes. The other values of pylance are
             accepted for tables without such columns.

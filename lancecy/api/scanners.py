@@ -45,7 +45,7 @@ class Scanner:
     order_by : str, ColumnOrdering, or sequence of these or of (name, "ascending" | "descending"), optional
         Sort keys of the result; they need not be among the returned columns.
     memory_bytes : int, bytes
-        Memory budget of a stream, counted as files store the rows.
+        Memory budget of a stream.
     strict_batch_size : bool
         Batches of a stream have exactly ``batch_size`` rows, the last one may have fewer. Raises ``LimitError``
         if one batch cannot hold them: dictionaries with more values than codes, text beyond 2 GiB.
@@ -129,7 +129,7 @@ class Scanner:
         min_units: int = 1,
         interleave: bool = False,
         embed_credentials: bool = False,
-        exact: bool = False,
+        exact: bool | None = False,
     ) -> ScanPlan:
         context, request, how = self._context, self._request, (blocksize, min_units, interleave, exact)
         if embed_credentials:
@@ -176,7 +176,7 @@ class Scanner:
         size = max(1 << 18, self._memory // 12)
 
         def planned(context: ScanContext) -> ScanPlan:
-            return plan(context, request, self._make_spec(request, False), size)
+            return plan(context, request, self._make_spec(request, False), size, exact=True)
 
         return analyze(self._context, planned, request, self._sorted if self._keys else None, self._memory)
 
@@ -271,7 +271,8 @@ class Scanner:
     def count_rows(self) -> int:
         """Number of rows of the result."""
         request, context = self._request, self._context
-        planned = self._plan(min_units=4 * context.session.threads)
+        blocksize = None if request.filter is None else _COUNTED_BYTES
+        planned = self._plan(blocksize, 4 * context.session.threads, exact=None)
         if request.filter is None:
             return planned.num_rows
         passed = max(0, threads.count(context, planned, request) - request.offset)
@@ -310,6 +311,10 @@ LanceScanner = Scanner
 
 # A scan with a filter and a limit reads a few fragments of many before it plans all.
 _EARLY_FRAGMENTS, _MANY_FRAGMENTS = 16, 256
+
+
+# Decoded bytes of the filter's columns that a thread has in memory while rows are counted.
+_COUNTED_BYTES = 64 << 20
 
 
 def _blocksize(request: ScanRequest) -> int | None:

@@ -133,7 +133,7 @@ class NearestScanner(Scanner):
         min_units: int = 1,
         interleave: bool = False,
         embed_credentials: bool = False,
-        exact: bool = False,
+        exact: bool | None = False,
     ) -> ScanPlan:
         return kept_plan(self._context, self._compared, self._make_spec, blocksize, min_units)
 

@@ -116,7 +116,7 @@ class FragmentScan:
         self._context = context
         self._request = replace(request, fragments=tuple(fragment.id for fragment in fragments))
         spec = ScanSpec(snapshot.location, snapshot.version, self._request)
-        planned = plan(context, self._request, spec, _UNIT_BYTES)
+        planned = plan(context, self._request, spec, _UNIT_BYTES, exact=True)
         self._projection = planned.projection
         self._units: dict[int, list[ScanUnit]] = defaultdict(list)
         for unit in planned.units:
@@ -190,8 +190,9 @@ class Casts(InThreads):
 
         def values(fragment: Fragment) -> Batches:
             files, first = context.files(fragment.id), firsts[fragment.id]
-            nbytes = files.estimated_bytes([read for _, read, _ in self.casts]) / max(1, files.num_rows)
-            step = max(1, min(_MOST_ROWS, int(_UNIT_BYTES / max(1.0, 4 * nbytes))))
+            stored, decoded = files.sizes([read for _, read, _ in self.casts])
+            nbytes = max(4 * stored, decoded) / max(1, files.num_rows)
+            step = max(1, min(_MOST_ROWS, int(_UNIT_BYTES / max(1.0, nbytes))))
             for start in range(0, files.num_rows, step):
                 rows = files.live(start, min(start + step, files.num_rows))
                 columns = [

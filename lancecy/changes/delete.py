@@ -106,7 +106,9 @@ def matching_rows(context: ScanContext, request: ScanRequest) -> dict[int, NDArr
     {0: [0, 1, 2]}
     """
     snapshot = context.snapshot
-    planned = plan(context, request, ScanSpec(snapshot.location, snapshot.version, request), _UNIT_BYTES)
+    planned = plan(
+        context, request, ScanSpec(snapshot.location, snapshot.version, request), _UNIT_BYTES, exact=None
+    )
 
     sources = concerned(context.sources, snapshot, planned.projection)
 

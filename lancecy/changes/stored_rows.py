@@ -93,7 +93,9 @@ def stored_rows(
     spec = ScanSpec(snapshot.location, snapshot.version, request)
     # A filter leaves few rows in most fragments, whose other columns need not be looked at for their sizes.
     is_whole = request.filter is None
-    planned = plan(context, request, spec, max(1 << 18, budget // (2 * _WINDOW_SHARE)), exact=is_whole)
+    planned = plan(
+        context, request, spec, max(1 << 18, budget // (2 * _WINDOW_SHARE)), exact=is_whole or None
+    )
     is_large = planned.num_bytes > budget
     projection = _in_stored_form(planned.projection)
     blobs = [field for field in projection.fields if any(node.is_blob for node in field.walk())]

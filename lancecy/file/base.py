@@ -57,6 +57,9 @@ class FileReader(Protocol):
     def column_bytes(self, field: Field) -> int:
         """Estimated encoded bytes of the field and all below it; no IO."""
 
+    def decoded_bytes(self, field: Field) -> int:
+        """:meth:`column_bytes` once the field is decoded, as far as the metadata of its pages tell; no IO."""
+
     def stores_dictionary(self, field: Field) -> bool:
         """Whether pages of a top-level leaf without an Arrow dictionary store codes and a dictionary, as far as is known; no IO."""
 

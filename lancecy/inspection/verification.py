@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, field, replace
 from decimal import localcontext
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -146,18 +146,19 @@ Bools = NDArray[np.bool_]
 
 
 def contradictions(
-    values: pa.Array | pa.ChunkedArray, starts: NDArray[np.int64], stats: ColumnStats
+    values: pa.Array | pa.ChunkedArray, starts: NDArray[np.int64], stats: ColumnStats, first_row: int = 0
 ) -> Iterator[tuple[int, str]]:
     """Pages whose statistics are wrong.
 
     Parameters
     ----------
-    values : (num_rows,) Arrow column
-        Values of the whole file.
+    values : (n,) Arrow column
+        Values of the file from ``first_row`` on.
     starts : (num_pages + 1,) int64
         First row of each page, and the number of rows.
     stats : ColumnStats
         Statistics of these pages.
+    first_row : int
 
     Yields
     ------
@@ -176,7 +177,7 @@ def contradictions(
     column = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks)
-    page_of = np.repeat(np.arange(starts.size - 1), np.diff(starts))
+    page_of = np.searchsorted(starts, np.arange(first_row, first_row + len(column)), side="right") - 1
     is_null = column.is_null().to_numpy(zero_copy_only=False)
     found = [
         (is_null & stats.no_nulls[page_of], "a value is null although its page states that none is"),
@@ -251,6 +252,9 @@ def _true(mask: pa.Array) -> Bools:
     return found
 
 
+_Path: TypeAlias = tuple[str, ...]
+_PageStats: TypeAlias = tuple[NDArray[np.int64], _Path, ColumnStats]
+"""First rows of pages, the path of a leaf, and what the pages state about it."""
 PIECE_BYTES = 32 << 20
 # Checking that ids are unique takes 8 bytes of memory for each.
 MAX_IDS = 100_000_000
@@ -421,19 +425,31 @@ class _Run:
     def _column(self, files: FragmentFiles, wanted: Field, place: str) -> None:
         try:
             files.prepare([wanted], self.context.session)
-            nbytes = files.estimated_bytes([wanted])
+            nbytes, decoded = files.sizes([wanted])
             self.pages += files.num_pages([wanted])
         except LanceError as error:
             self.add("column", place, error)
             return
         self.nbytes += nbytes
-        pieces: list[ArrowArray] = []
-        for start, stop in _pieces(files.num_rows, nbytes):
+        tables, unreadable = self._statistics(files, wanted)
+        wrong: dict[tuple[_Path, str], int] = {}
+        is_whole = True
+        for start, stop in _pieces(files.num_rows, decoded):
             found = self._piece(files, wanted, start, stop, place)
-            if found is not None:
-                pieces.append(found)
-        if sum(len(piece) for piece in pieces) == files.num_rows:
-            self._statistics(files, wanted, pieces, place)
+            if found is None:
+                is_whole = False
+                continue
+            for starts, path, stats in tables:
+                column = extract(bare(joined([found], wanted.arrow_type)), path)
+                for page, problem in contradictions(column, starts, stats, start):
+                    wrong.setdefault((path, problem), page)
+        if not is_whole:
+            return  # what its pages state is of no interest
+        if unreadable is not None:
+            self.add("statistics", place, unreadable, severity="note")
+        self.checked += sum(starts.size - 1 for starts, _, _ in tables)
+        for (path, problem), page in wrong.items():
+            self.add("statistics", f"{place}, page {page} of {printable('.'.join(path))!r}", problem)
 
     def _piece(
         self, files: FragmentFiles, wanted: Field, start: int, stop: int, place: str
@@ -466,22 +482,16 @@ class _Run:
             return False
         return True
 
-    def _statistics(self, files: FragmentFiles, wanted: Field, pieces: list[ArrowArray], place: str) -> None:
+    def _statistics(self, files: FragmentFiles, wanted: Field) -> tuple[list[_PageStats], LanceError | None]:
+        """What pages state about the leaves of a column, or why that cannot be read."""
         paths = list(_paths(wanted))
-        if not paths:
-            return
         try:
-            tables = files.page_stats([wanted], paths, self.context.session)
+            tables = files.page_stats([wanted], paths, self.context.session) if paths else []
         except LanceError as error:
-            self.add("statistics", place, error, severity="note")
-            return
-        for starts, table in tables:
-            for path, stats in table.columns.items():
-                column = extract(bare(joined(pieces, wanted.arrow_type)), path)
-                self.checked += starts.size - 1
-                for page, problem in contradictions(column, starts, stats):
-                    name = printable(".".join(path))
-                    self.add("statistics", f"{place}, page {page} of {name!r}", problem)
+            return [], error
+        return [
+            (starts, path, stats) for starts, table in tables for path, stats in table.columns.items()
+        ], None
 
     # -- over all fragments ---------------------------------------------------
 

@@ -14,6 +14,7 @@ from lancecy.scanning.request import ScanRequest
 __all__ = [
     "DEFAULT_BATCH_BYTES",
     "DEFAULT_BATCH_ROWS",
+    "bytes_of_rows",
     "cut",
     "exact_batches",
     "one_batch",
@@ -51,7 +52,7 @@ def slice_rows(table: pa.Table, offset: int, limit: int | None = None) -> pa.Tab
 def cut(table: pa.Table, request: ScanRequest) -> Iterator[pa.RecordBatch]:
     """Yield record batches of a table, no larger than the request allows; merge small chunks."""
     max_rows = request.batch_size or DEFAULT_BATCH_ROWS
-    per_row = max(1.0, _row_bytes(table) / max(1, table.num_rows))
+    per_row = max(1.0, bytes_of_rows(table) / max(1, table.num_rows))
     max_bytes = request.batch_bytes or (DEFAULT_BATCH_BYTES if request.batch_size is None else None)
     if max_bytes is not None:
         max_rows = max(1, min(max_rows, int(max_bytes / per_row)))
@@ -65,7 +66,7 @@ def cut(table: pa.Table, request: ScanRequest) -> Iterator[pa.RecordBatch]:
     yield from _brought_together(batches, max_rows, small)
 
 
-def _row_bytes(table: pa.Table | pa.RecordBatch) -> int:
+def bytes_of_rows(table: pa.Table | pa.RecordBatch) -> int:
     """Bytes of all rows, without the dictionaries that chunks share."""
     return sum(
         size_of(chunk)
@@ -81,7 +82,7 @@ def _brought_together(
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        nbytes = _row_bytes(batch)
+        nbytes = bytes_of_rows(batch)
         if waiting and size + nbytes > max_bytes:
             yield from _as_one(waiting)
             waiting, rows, size = [], 0, 0
@@ -89,7 +90,7 @@ def _brought_together(
             # Columns of 2.x files end their pages at different rows: batches are filled across page ends.
             yield from _as_one([*waiting, batch.slice(0, max_rows - rows)])
             batch = batch.slice(max_rows - rows)
-            waiting, rows, size, nbytes = [], 0, 0, _row_bytes(batch)
+            waiting, rows, size, nbytes = [], 0, 0, bytes_of_rows(batch)
         waiting.append(batch)
         rows, size = rows + batch.num_rows, size + nbytes
     if waiting:

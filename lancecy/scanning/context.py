@@ -458,12 +458,12 @@ class ScanContext:
 
 
 def _stored_row_bytes(files: FragmentFiles, fields: Sequence[Field]) -> float:
-    stored = files.estimated_bytes(fields) / max(1, files.num_rows)
+    stored, decoded = (nbytes / max(1, files.num_rows) for nbytes in files.sizes(fields))
     if files.version < (2, 0):
         return stored
-    # Values grow when they are decoded: by an amount the types tell, or a guess.
+    # Values grow when they are decoded: by an amount that pages or types tell, or a guess.
     fixed, varying = _type_bytes(tuple(fields))
-    return max(2 * stored if varying else stored, fixed + varying * _GUESSED_VALUE_BYTES)
+    return max(2 * stored if varying else stored, decoded, fixed + varying * _GUESSED_VALUE_BYTES)
 
 
 def _pruned(fields: Sequence[Field], held: Sequence[int]) -> tuple[Field, ...]:

@@ -304,7 +304,7 @@ def _output(out: Output, by_name: dict[str, ArrowArray], num_rows: int) -> Arrow
     bound = out.bound
     if bound is None:
         return as_output(extract(by_name[out.paths[0][0]], out.paths[0]), out.field)
-    names = [name for name in by_name if any(p[0] == name for p in bound.paths)]
+    names = list(dict.fromkeys(path[0] for path in bound.paths if path[0] in by_name))
     value = evaluate(bound, named(names, [by_name[n] for n in names], num_rows))
     if isinstance(value, pa.Scalar):
         return pa.repeat(value, num_rows)

@@ -34,7 +34,7 @@ from lancecy.scanning.units import (
     MOST_FILES,
     CandidateUnit,
     FilteredUnit,
-    bytes_of,
+    decoded_bytes_of,
     fragment_of,
     passed,
     passed_together,
@@ -75,6 +75,8 @@ def choose(
         a is not b for a, b in zip(kept, (units, projection, context.sources), strict=False)
     ):
         sources = concerned(context.sources, context.snapshot, projection) if use_sources else ()
+        if sources:
+            parse_metadata((context.files(unit.fragment) for unit in units), projection.filter_fields)
         # Sources do a little NumPy over metadata: threads would only wait for each other.
         found = [candidates(context, unit, projection, sources) for unit in units]
         kept = units, projection, context.sources, found
@@ -183,7 +185,7 @@ def _groups(
     group: list[CandidateUnit] = []
     rows, nbytes = 0, 0.0
     for c in units:
-        more = bytes_of(c, fields)
+        more = decoded_bytes_of(c, fields)
         if group and (rows + len(c.rows) > most or nbytes + more > _BYTES_TOGETHER):
             yield group
             group, rows, nbytes = [], 0, 0.0
@@ -218,7 +220,7 @@ def all_passing(context: ScanContext, units: Sequence[CandidateUnit]) -> list[Fi
     """:func:`passing` for several units: side by side where there is enough to decode, small ones together."""
     if all(c.projection.filter is None for c in units):
         return [FilteredUnit(c.files, c.rows, c.rows) for c in units]
-    work = sum(bytes_of(c, c.projection.filter_fields) for c in units)
+    work = sum(decoded_bytes_of(c, c.projection.filter_fields) for c in units)
     projection = units[0].projection
     use_threads = are_worth_threads(
         [(c.files, len(c.rows)) for c in units],
@@ -236,16 +238,17 @@ def _small_groups(units: Sequence[CandidateUnit], are_joined: bool) -> Iterator[
     """Group units for which one filter is evaluated once; units of many rows stay alone, unless they are joined."""
     most = _ROWS_TOGETHER if are_joined else SMALL_ROWS
     group: list[CandidateUnit] = []
-    rows = 0
+    rows, nbytes = 0, 0.0
     for c in units:
+        more = decoded_bytes_of(c, c.projection.filter_fields)
         # Every fragment has its own dictionary: merging them may cost more than it saves.
         is_full = rows + len(c.rows) > most or (not are_joined and _has_dictionary(c.projection))
-        is_full = is_full or len(group) == MOST_FILES
+        is_full = is_full or len(group) == MOST_FILES or nbytes + more > _BYTES_TOGETHER
         if group and (is_full or _coded(c) or _coded(group[0]) or c.projection is not group[0].projection):
             yield group
-            group, rows = [], 0
+            group, rows, nbytes = [], 0, 0.0
         group.append(c)
-        rows += len(c.rows)
+        rows, nbytes = rows + len(c.rows), nbytes + more
     if group:
         yield group
 

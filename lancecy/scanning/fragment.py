@@ -75,7 +75,7 @@ class FragmentFiles:
     deleted: DeletionVector | None
     mapped: bool
     ruled: dict[int, tuple[object, Any]] = field(default_factory=dict, repr=False)
-    _sizes: dict[Field, int] = field(default_factory=dict, repr=False)
+    _sizes: dict[Field, tuple[int, int]] = field(default_factory=dict, repr=False)
     _stats: dict[tuple[Path, ...], list[tuple[Int64, StatsTable]]] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -367,7 +367,12 @@ class FragmentFiles:
 
     def estimated_bytes(self, fields: Sequence[Field]) -> int:
         """Encoded bytes of the fields in this fragment, from the metadata loaded so far; see :meth:`prepare`."""
-        return self._field_bytes(fields[0]) if len(fields) == 1 else sum(map(self._field_bytes, fields))
+        return self._field_bytes(fields[0])[0] if len(fields) == 1 else self.sizes(fields)[0]
+
+    def sizes(self, fields: Sequence[Field]) -> tuple[int, int]:
+        """:meth:`estimated_bytes`, and bytes of the decoded fields as far as the metadata of pages tell."""
+        pairs = [self._field_bytes(wanted) for wanted in fields]
+        return sum(stored for stored, _ in pairs), sum(decoded for _, decoded in pairs)
 
     def num_pages(self, fields: Sequence[Field]) -> int:
         """Pages of the fields in all files; of a nested field, pages of its first leaf in each."""
@@ -378,18 +383,22 @@ class FragmentFiles:
         """(num_pages + 1,) int64: first rows of the pages of the largest field, and the number of rows."""
         if not fields:
             return None
-        largest = max(fields, key=self._field_bytes)
+        largest = max(fields, key=lambda wanted: self._field_bytes(wanted)[0])
         for part in self.parts:
             held = part.held(largest)
             if held is not None:
                 return part.reader.page_starts(held)
         return None
 
-    def _field_bytes(self, wanted: Field) -> int:
+    def _field_bytes(self, wanted: Field) -> tuple[int, int]:
+        """Bytes of a field as stored, and decoded as far as the metadata tell."""
         known = self._sizes.get(wanted)
         if known is None:
-            present = [(part, part.held(wanted)) for part in self.parts]
-            known = sum(part.reader.column_bytes(held) for part, held in present if held is not None)
+            present = [(p.reader, held) for p in self.parts if (held := p.held(wanted)) is not None]
+            known = (
+                sum(reader.column_bytes(held) for reader, held in present),
+                sum(reader.decoded_bytes(held) for reader, held in present),
+            )
             if self.knows([wanted]):
                 self._sizes[wanted] = known
         return known

@@ -58,6 +58,8 @@ _MIN_UNIT_BYTES = 64 << 10
 _MAX_UNITS = 1 << 18
 # A plan with more units than this takes sizes from the data files instead of the manifest.
 _MAX_UNITS_UNSEEN = 1 << 14
+# Most columns of mapped files whose sizes are looked up where rows may be much larger than they are stored.
+_FEW_COLUMNS = 4096
 # Most units of a plan that is kept.
 _FEW_UNITS = 256
 
@@ -144,7 +146,7 @@ def plan(
     blocksize: int | None = None,
     min_units: int = 1,
     interleave: bool = False,
-    exact: bool = False,
+    exact: bool | None = False,
 ) -> ScanPlan:
     """Plan a scan from metadata alone.
 
@@ -160,8 +162,8 @@ def plan(
         Split so that there are at least this many units when there is enough to read.
     interleave : bool
         Order tasks so that consecutive ones read from different bases.
-    exact : bool
-        Open the data files to know the sizes of their columns.
+    exact : bool or None
+        Open the data files to know the sizes of their columns; None does if that takes little.
 
     Raises
     ------
@@ -171,6 +173,8 @@ def plan(
     projection = context.projection(request)
     fields, made = _read_of_row(projection)
     whole = _whole_units(context, request, projection)
+    if exact is None:
+        exact = context.snapshot.is_mapped and whole.numbers.size * len(fields) <= _FEW_COLUMNS
     sizes = _sizes(context, whole, fields, exact, made)
     # What a filter leaves of mapped files is divided among threads once its size is known.
     late = projection.filter is not None and context.snapshot.is_mapped
@@ -233,7 +237,7 @@ def kept_plan(
     blocksize: int | None = None,
     min_units: int = 1,
     interleave: bool = False,
-    exact: bool = False,
+    exact: bool | None = False,
 ) -> ScanPlan:
     """:func:`plan`, kept for the next scan with the same arguments.
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from lancecy.scanning.batches import cut, slice_rows, table_of
+from lancecy.scanning.batches import bytes_of_rows, cut, slice_rows, table_of
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.engine import UnitRows, count_rows, read_first_rows, read_rows
 from lancecy.scanning.plan import PAGE_ROWS, ScanPlan, counted_early, cut_unit
@@ -116,6 +116,7 @@ def windows(
     sizes: Iterable[tuple[Sequence[ScanUnit], float]],
     budget: int,
     cut_off: Callable[[ScanUnit, float], tuple[ScanUnit, ScanUnit] | None] | None = None,
+    growth: Callable[[], float] = lambda: 1.0,
 ) -> Iterator[list[ScanUnit]]:
     """Group units that are read together, at most ``budget`` bytes unless a single item has more.
 
@@ -125,25 +126,28 @@ def windows(
     budget : int, bytes
     cut_off : function of (ScanUnit, float), optional
         Cuts a unit into one with about this share of its rows and the rest, or returns None: for the first windows, as
-        who wants ten rows does not wait for half a million.
+        who wants ten rows does not wait for half a million, and for units of more than the budget.
+    growth : function, optional
+        By how much sizes are too small, as far as is known when a window is made.
     """
     # The first windows are small, so that the first rows come soon.
     room = min(budget, _FIRST_WINDOW_BYTES)
     window: list[ScanUnit] = []
     filled = 0.0
     for units, nbytes in sizes:
-        if window and filled + nbytes > room:
+        if window and filled + growth() * nbytes > room:
             yield window
             window, filled, room = [], 0.0, min(budget, _GROWTH * room)
-        while cut_off is not None and len(units) == 1 and room < min(nbytes, budget):
-            pieces = cut_off(units[0], room / nbytes)
+        while cut_off is not None and len(units) == 1 and room < growth() * nbytes:
+            share = room / (growth() * nbytes)
+            pieces = cut_off(units[0], share)
             if pieces is None:
                 break
             first, rest = pieces
             yield [first]
-            units, nbytes, room = (rest,), nbytes - room, min(budget, _GROWTH * room)
+            units, nbytes, room = (rest,), (1 - share) * nbytes, min(budget, _GROWTH * room)
         window.extend(units)
-        filled += nbytes
+        filled += growth() * nbytes
     if window:
         yield window
 
@@ -166,16 +170,27 @@ def stream(
     # Resident pages of maps count as this process's memory. A small scan leaves them: dropping them costs as much as decoding.
     is_small = plan.num_bytes <= budget // 2
     left_bytes: dict[int, float] = {}
+    row_bytes: dict[int, float] = {}
+    # Compressed values may take any number of times their stored bytes: windows shrink by what the last ones took.
+    growth = 1.0
 
     def sized() -> Iterator[tuple[Sequence[ScanUnit], float]]:
         for task in plan.tasks:
+            for unit in task.units:
+                row_bytes[unit.fragment] = task.num_bytes / max(1, task.num_rows)
             for unit in task.units if is_small else ():
                 nbytes = task.num_bytes / len(task.units)
                 left_bytes[unit.fragment] = left_bytes.get(unit.fragment, 0.0) + nbytes
-            yield task.units, task.num_bytes
+            if growth == 1.0:
+                yield task.units, task.num_bytes
+            else:
+                yield from (((unit,), unit.rows * row_bytes[unit.fragment]) for unit in task.units)
 
     def read(window: Sequence[ScanUnit]) -> pa.Table:
+        nonlocal growth
         table, _ = read_units(context, plan.projection, window, request)
+        expected = sum(unit.rows * row_bytes[unit.fragment] for unit in window)
+        growth = max(1.0, bytes_of_rows(table) / max(1.0, expected), growth / 2)
         if is_small:
             fragments = {unit.fragment for unit in window}
             context.leave({each: left_bytes.pop(each, 0.0) for each in fragments}, budget // 2)
@@ -184,15 +199,18 @@ def stream(
         return table
 
     def cut_at_page(unit: ScanUnit, share: float) -> tuple[ScanUnit, ScanUnit] | None:
-        rows = math.ceil((unit.stop - unit.start) * share / PAGE_ROWS) * PAGE_ROWS
+        if growth == 1.0 and not is_mapped:
+            return None  # small windows cost requests
+        rows = math.ceil((unit.stop - unit.start) * share)
+        if rows > PAGE_ROWS:
+            rows = math.ceil(rows / PAGE_ROWS) * PAGE_ROWS
         return cut_unit(context, unit, unit.start + rows)
 
     skip = request.offset if request.filter is not None else 0
     left = request.limit if request.filter is not None else None
-    # Where reading costs requests, small windows cost more of them.
-    cut_off, on_demand = (cut_at_page, _ON_DEMAND) if context.snapshot.is_mapped else (None, 0)
-    found = windows(sized(), max(1, budget // 3), cut_off)
-    for _, table in read_ahead(context, found, read, on_demand=on_demand):
+    is_mapped = context.snapshot.is_mapped
+    found = windows(sized(), max(1, budget // 3), cut_at_page, lambda: growth)
+    for _, table in read_ahead(context, found, read, on_demand=_ON_DEMAND if is_mapped else 0):
         taken = slice_rows(table, skip, left)
         skip = max(0, skip - table.num_rows)
         if left is not None:

@@ -30,6 +30,7 @@ __all__ = [
     "Schedule",
     "Together",
     "bytes_of",
+    "decoded_bytes_of",
     "first_rows",
     "fragment_of",
     "passed",
@@ -96,6 +97,13 @@ def bytes_of(unit: CandidateUnit | FilteredUnit, fields: Sequence[Field]) -> flo
     if not len(unit.rows):
         return 0.0  # and their metadata need not be loaded
     return len(unit.rows) * unit.files.estimated_bytes(fields) / max(1, unit.files.num_rows)
+
+
+def decoded_bytes_of(unit: CandidateUnit, fields: Sequence[Field]) -> float:
+    """:func:`bytes_of` once the fields are decoded, as far as the metadata of pages tell."""
+    if not len(unit.rows):
+        return 0.0
+    return len(unit.rows) * unit.files.sizes(fields)[1] / max(1, unit.files.num_rows)
 
 
 def passed(unit: CandidateUnit, mask: pa.BooleanArray, read: dict[Field, ArrowArray]) -> FilteredUnit:

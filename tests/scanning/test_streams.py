@@ -115,6 +115,29 @@ def test_only_the_plans_of_few_scans_are_kept(ds: lancecy.Dataset) -> None:
     assert len(ds.context.plans) <= 128
 
 
+@pytest.mark.parametrize("is_local", [True, False])
+@pytest.mark.parametrize("where", [None, "id >= 0"])
+def test_windows_shrink_if_rows_take_more_than_their_pages_tell(
+    where: str | None,
+    is_local: bool,
+    windows: list[int],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    # The dictionary of each page is compressed: to a hundredth of its bytes, which only reading tells.
+    texts = pa.array([f"{n}" + "y" * 3000 for n in range(1000)])
+    rows = pa.RecordBatchReader.from_batches(
+        pa.schema([("id", pa.int64()), ("t", pa.string())]),
+        (pa.record_batch([range(n, n + 1000), texts], ["id", "t"]) for n in range(0, 80_000, 1000)),
+    )
+    place = tmp_path / "t.lance" if is_local else f"memory://{request.node.name}"
+    ds = lancecy.write_dataset(rows, place, data_storage_version="2.2", durability="none")
+    assert sum(batch.num_rows for batch in ds.to_batches(filter=where, memory_bytes=24 << 20)) == 80_000
+    # Two windows were on their way before the first one was known.
+    assert sum(windows) == 80_000
+    assert max(windows[3:]) * 3000 < 10 << 20
+
+
 CUTS: list[dict[str, Any]] = [{}, {"limit": 77}, {"offset": 40, "limit": 900, "batch_size": 100}]
 FILTERS = [None, "k < 25", "s = 'kind 2'", "s != 'kind 2'", "s IS NULL", "id % 3 = 1", "_rowoffset > 100"]
 

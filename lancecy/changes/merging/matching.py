@@ -390,7 +390,8 @@ def _units(context: ScanContext, rules: Rules, part: _Part | None) -> _Units:
     hint = None if part is None or rules.clauses.deletes else _hint(context, rules, part)
     index_use = None if rules.clauses.use_index else False
     planned = request if hint is None else make_request(schema, columns, hint, index_use=index_use)
-    found = plan(context, planned, ScanSpec(snapshot.location, snapshot.version, planned), UNIT_BYTES)
+    spec = ScanSpec(snapshot.location, snapshot.version, planned)
+    found = plan(context, planned, spec, UNIT_BYTES, exact=None)
     return _Units(
         found.units, context.projection(request), None if hint is None else context.projection(planned)
     )

@@ -40,7 +40,8 @@ class Names:
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
-        self.positions: dict[str, int] = {name: index for index, name in enumerate(schema.names)}
+        self._names: list[str] = schema.names
+        self.positions: dict[str, int] = {name: index for index, name in enumerate(self._names)}
         self.unique = len(self.positions) == len(schema)
 
     def resolve(self, path: Sequence[str], exact: bool) -> tuple[tuple[str, ...], pa.DataType]:
@@ -74,10 +75,10 @@ class Names:
         raise ColumnNotFoundError(written, self._known(written))
 
     def _walk(self, parts: Sequence[str], fold: bool) -> tuple[tuple[str, ...], pa.DataType] | None:
-        place = _pick(self.schema.names, self.positions, parts[0], fold)
+        place = _pick(self._names, self.positions, parts[0], fold)
         if place is None:
             return None
-        if not self.unique and self.schema.names.count(self.schema.names[place]) > 1:
+        if not self.unique and self._names.count(self._names[place]) > 1:
             raise ExpressionError(f"the schema has more than one column {printable(parts[0])!r}")
         field = self.schema.field(place)
         path = [field.name]

@@ -465,6 +465,10 @@ class V0Reader:
         """Estimated bytes of the field and all below it in the file; no IO."""
         return min(int(self.page_bytes(field).sum()), self.source.size)
 
+    def decoded_bytes(self, field: Field) -> int:
+        """As stored: no page of 0.1 is compressed."""
+        return self.column_bytes(field)
+
     def stores_dictionary(self, _field: Field) -> bool:
         return False
 

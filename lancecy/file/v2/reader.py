@@ -332,6 +332,11 @@ class V2Reader:
         held = sum(node.id in self._fields.numbers for node in field.walk())
         return self._container.data_bytes * max(1, held) // max(1, self.num_columns)
 
+    def decoded_bytes(self, field: Field) -> int:
+        """:meth:`column_bytes` once the field is decoded, as far as the metadata of its pages tell."""
+        known = self._known(field)
+        return max(self.column_bytes(field), 0 if known is None else known.decoded_bytes)
+
     def stats(self, paths: Mapping[tuple[str, ...], Sequence[Field]]) -> Read[StatsTable]:
         """Pages of the requested columns that are all null or without nulls; no bounds are stored.
 

@@ -17,6 +17,7 @@ from lancecy.encodings.arrow.agreement import Disagreement, first_disagreement
 from lancecy.encodings.batch import MOST_BYTES, SmallPage, batch_key, read_small
 from lancecy.encodings.blocks.null_only import null_only, null_stub
 from lancecy.encodings.model.block import Block, Leaves
+from lancecy.encodings.model.decoded_sizes import decoded_bytes
 from lancecy.encodings.model.pages import Column
 from lancecy.encodings.v20.null_only import read_nulls
 from lancecy.encodings.v20.read import read_field
@@ -74,6 +75,12 @@ class Prepared:
     def stored_bytes(self) -> int:
         """Bytes of all columns."""
         return sum(column.nbytes for column in self.columns.values())
+
+    @cached_property
+    def decoded_bytes(self) -> int:
+        """Bytes of all columns once they are decoded, as far as pages tell; codes of dictionaries are not expanded."""
+        coded = {node.id for node in self.field.walk() if hasattr(node.storage_type, "index_type")}
+        return sum(c.nbytes if n in coded else decoded_bytes(c) for n, c in self.columns.items())
 
     def primary(self) -> Column | None:
         """A column with one value per row: that of the first leaf, lists included in 2.0."""

@@ -1,7 +1,8 @@
 """Values with row ids, sorted by value with bounded memory: sorted runs in temporary files, which are merged.
 
 A merge loads the beginning of every run. Whatever is not above the smallest of their last values is complete, so it is
-sorted at once and leaves; runs that have little left are loaded further.
+sorted at once and leaves; runs that have little left are loaded further. Runs that begin above it wait, with one piece
+in memory: runs of ascending rows follow one another.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.arrow.columns import as_array
 from lancecy.encodings.arrow.from_arrow import size_of
-from lancecy.index.write.order import ascending
+from lancecy.index.write.order import ascending, changes
 from lancecy.records import dataclass
 
 __all__ = ["Pairs", "SortedPairs"]
@@ -28,7 +29,8 @@ Int64: TypeAlias = NDArray[np.int64]
 _RUN_BYTES = 34 << 20
 _RUN_ROWS = 1 << 21
 """Values and ids that are sorted at once, and their number; sorting takes about 60 bytes for each."""
-_PIECE_ROWS = 1 << 12
+_PIECE_ROWS, _PIECE_BYTES = 1 << 12, 32 << 10
+"""Most rows of a run that are loaded at once, and about how many bytes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,8 +143,10 @@ class SortedPairs:
             self._folder = tempfile.TemporaryDirectory(prefix="lancecy-index-")
         path = Path(self._folder.name) / f"{len(self._runs)}.arrow"
         batch = pa.record_batch({"values": run.values, "ids": pa.array(run.ids)})
+        row_bytes = (size_of(run.values) + run.ids.nbytes) / run.ids.size
+        piece = max(1, min(_PIECE_ROWS, int(_PIECE_BYTES / row_bytes)))
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
-            writer.write_table(pa.Table.from_batches([batch]), max_chunksize=_PIECE_ROWS)
+            writer.write_table(pa.Table.from_batches([batch]), max_chunksize=piece)
         self._runs.append(path)
 
 
@@ -180,25 +184,52 @@ def _merged(runs: list[_Run], most: int) -> Iterator[Pairs]:
     """The pairs of all runs, in order."""
     while runs:
         for run in runs:
-            run.load(most // len(runs))
-        pieces = [pairs for run in runs for pairs in run.loaded]
-        ends = np.cumsum([sum(pairs.ids.size for pairs in run.loaded) for run in runs])
+            if not run.loaded:
+                run.load(1)
+        first = _first_in_order(runs)
+        for run in first:
+            # More than a piece: otherwise most of what is sorted stays, and is sorted again.
+            run.load(max(most // len(first), 2 * _PIECE_BYTES))
+        # Further values may reach into runs that were to wait.
+        first = _first_in_order(runs)
+        pieces = [pairs for run in first for pairs in run.loaded]
+        ends = np.cumsum([sum(pairs.ids.size for pairs in run.loaded) for run in first])
         together = Pairs(
             as_array(pa.chunked_array([pairs.values for pairs in pieces])),
             np.concatenate([pairs.ids for pairs in pieces]),
         )
         del pieces
         order = ascending(together.values)
-        complete = _complete(order, ends, [run.is_read for run in runs])
-        yield together.taken(order[:complete])
-        _keep(runs, together, ends, np.sort(order[complete:]))
+        ordered = together.taken(order)
+        complete = _complete(ordered.values, order, ends, [run.is_read for run in first])
+        yield Pairs(ordered.values[:complete], ordered.ids[:complete])
+        _keep(first, together, ends, np.sort(order[complete:]))
         runs = [run for run in runs if run.loaded or not run.is_read]
 
 
-def _complete(order: Int64, ends: Int64, is_read: list[bool]) -> int:
+def _first_in_order(runs: list[_Run]) -> list[_Run]:
+    """The runs that begin below the last loaded value of every run with more to load; its own is among them."""
+    lasts = [run.loaded[-1].values[-1:] for run in runs if not run.is_read]
+    if not lasts:
+        return runs
+    firsts = [run.loaded[0].values[:1] for run in runs]
+    order = ascending(as_array(pa.chunked_array([*firsts, *lasts])))
+    stop = int(np.flatnonzero(order >= len(runs))[0])
+    more = [run for run in runs if not run.is_read]
+    owner = more[int(order[stop]) - len(runs)]
+    begun = set(order[:stop].tolist())
+    return [run for number, run in enumerate(runs) if number in begun or run is owner]
+
+
+def _complete(ordered: pa.Array, order: Int64, ends: Int64, is_read: list[bool]) -> int:
     """The number of pairs that are not above the last loaded one of any run with more to load."""
     last = [int(end) - 1 for end, done in zip(ends, is_read, strict=True) if not done]
-    return int(np.flatnonzero(np.isin(order, last))[0]) + 1 if last else order.size
+    if not last:
+        return order.size
+    # Equal values come in any order: those of all runs are complete.
+    at = int(np.flatnonzero(np.isin(order, last))[0])
+    above = np.flatnonzero(changes(ordered)[at + 1 :])
+    return at + 1 + int(above[0]) if above.size else order.size
 
 
 def _keep(runs: list[_Run], together: Pairs, ends: Int64, kept: Int64) -> None:

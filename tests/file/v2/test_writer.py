@@ -182,6 +182,16 @@ def test_wide_values_with_nulls_in_lists(version: str, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_long_values_among_short_ones_do_not_take_twice_their_bytes(version: str, tmp_path: Path) -> None:
+    data, sizes = np.random.default_rng(0).bytes(1 << 20), np.random.default_rng(1).integers(0, 30, 20_000)
+    sizes[[5000, 15_000]] = 1 << 20
+    table = pa.table({"b": pa.array([data[:size] for size in sizes.tolist()], pa.binary())})
+    written = write(table, version, tmp_path)
+    assert written.path.stat().st_size < 1.2 * table.nbytes
+    assert_same(written, table)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("rows", [1023, 1024, 1025, 4096, 4097, 8191])
 def test_borders_of_chunks(version: str, rows: int, tmp_path: Path) -> None:

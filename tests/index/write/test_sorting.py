@@ -74,6 +74,38 @@ def test_runs_are_merged(kind: str, num_values: int) -> None:
     assert found.equals(values.take(pa.array(ascending(values))))
 
 
+@pytest.mark.parametrize("order", ["ascending", "random", "equal"])
+def test_the_work_of_a_merge_grows_with_the_values_and_not_with_the_runs(
+    order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+
+    def counted(values: pa.Array) -> np.ndarray:
+        sizes.append(len(values))
+        return ascending(values)
+
+    monkeypatch.setattr("lancecy.index.write.sorted_pairs.ascending", counted)
+    orders = {"ascending": np.arange(1 << 20), "random": RNG.permutation(1 << 20)}
+    numbers = orders.get(order, np.arange(1 << 20) % 2)
+    with SortedPairs(pa.int64(), run_bytes=1 << 19) as pairs:
+        for start in range(0, numbers.size, 1 << 15):
+            pairs.add(pa.array(numbers[start : start + (1 << 15)]), np.arange(1 << 15, dtype=np.uint64))
+        sizes.clear()  # those of the 32 runs
+        assert sum(block.ids.size for block in pairs.blocks()) == numbers.size
+    assert sum(sizes) < 4 * numbers.size
+
+
+def test_a_merge_of_long_values_holds_few_of_them() -> None:
+    before, most = pa.total_allocated_bytes(), 0
+    with SortedPairs(pa.binary(), run_bytes=1 << 20) as pairs:
+        for start in range(100):
+            values = [bytes([number % 251]) * 10_000 for number in range(start, 20_000, 200)]
+            pairs.add(pa.array(values, pa.binary()), np.arange(100, dtype=np.uint64))
+        for _ in pairs.blocks():
+            most = max(most, pa.total_allocated_bytes() - before)
+    assert most < 40 << 20  # of 100 MB
+
+
 def test_temporary_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with SortedPairs(pa.int64(), run_bytes=100) as pairs:

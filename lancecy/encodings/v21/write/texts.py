@@ -75,11 +75,12 @@ def write_texts(leaf: ShreddedLeaf, block: VariableWidth, version: tuple[int, in
         coded = few_distinct(block, leaf.field, distinct, cost, best)
     if coded is not None:
         return write_codes(leaf, coded, version)
-    stored, spec = (block, Variable(block.offset_width)) if symbols is None else symbols.coded(block)
+    found = None if symbols is None else symbols.coded(block)
+    stored, spec = (block, Variable(block.offset_width)) if found is None else found
     if longest >= WIDE:
         return write_zipped_rows(leaf, stored, spec)
     values = text_values(stored)
-    if values is not None and symbols is not None:
+    if values is not None and found is not None:
         values = replace(values, spec=spec)
     return None if values is None else write_mini_block(leaf, values, is_large)
 
@@ -101,13 +102,15 @@ class _SymbolTable:
     table: Memory
     share: float
 
-    def coded(self, block: VariableWidth) -> tuple[VariableWidth, Spec]:
-        """The strings as codes, and their encoding."""
+    def coded(self, block: VariableWidth) -> tuple[VariableWidth, Spec] | None:
+        """The strings as codes, and their encoding; None if they take more bytes, which the sample did not tell."""
         offsets, memory = stored_offsets(block), memory_of(block.values)
         ends, out = np.empty_like(offsets), np.empty(2 * memory.size, np.uint8)
         size = kernels.fsst_encode(
             self.table, memory, offsets.view(np.uint8), block.offset_width, out, ends.view(np.uint8)
         )
+        if size > memory.size:
+            return None
         stored = VariableWidth(block.length, block.offset_width, ends, out[:size])
         return stored, SymbolCoded(self.table.tobytes(), Variable(block.offset_width))
 
