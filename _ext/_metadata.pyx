@@ -43,8 +43,8 @@ cdef struct Encoding:
 
 
 cdef struct Room:
-    # What is left of the result arrays for one column: the first entry in the first row, how long a row is, and for
-    # how many pages and buffers there is room. How many pages and buffers there are; values of all pages and bytes of all
+    # What is left of the result arrays for one column: its first entries, how long a row is, and for how many
+    # pages and buffers there is room; then how many there are, the values of all pages and the bytes of all
     # buffers.
     int64_t *edges
     int64_t *pages
@@ -302,14 +302,14 @@ def column_pages(
     out_edges : (2, page_room + num_columns) int64
         Of each column: its values and buffers before each page, then of all its pages.
     out_pages : (4, page_room) int64
-        Of each page: its values, its first row, where the bytes of its encoding begin in ``memory`` and how many they
-        are (-1: it has none, -2: they are elsewhere in the file).
+        Of each page: its values, its first row, where the bytes of its encoding begin in ``memory`` and how many
+        they are (-1: it has none, -2: they are elsewhere in the file).
     out_buffers : (2, buffer_room) int64, bytes
         Position and size of each buffer.
     out_counts : (num_columns, 7) int64
-        Of each column: its pages; its buffers; where its encoding begins and how many bytes it has, as for a page; 1 if
-        it has buffers of its own, otherwise 0; the bytes of all its buffers; the furthest byte at which one ends, -1 if
-        there is less room than buffers.
+        Of each column: its pages; its buffers; where its encoding begins and how many bytes it has, as for a
+        page; 1 if it has buffers of its own, otherwise 0; the bytes of all its buffers; the furthest byte at
+        which one ends, -1 if there is less room than buffers.
 
     Raises
     ------
@@ -328,7 +328,8 @@ def column_pages(
     >>> from lancecy.kernels import column_pages
     >>> message = bytes([18, 8, 10, 1, 64, 18, 1, 16, 24, 3])  # one page: 3 values, 16 bytes at 64
     >>> memory = np.frombuffer(message, np.uint8)
-    >>> edges, pages, buffers, counts = (np.zeros(shape, np.int64) for shape in ((2, 2), (4, 1), (2, 1), (1, 7)))
+    >>> edges, pages, buffers = (np.zeros(shape, np.int64) for shape in ((2, 2), (4, 1), (2, 1)))
+    >>> counts = np.zeros((1, 7), np.int64)
     >>> column_pages(memory, np.array([0]), np.array([10]), edges, pages, buffers, counts)
     >>> counts.tolist()
     [[1, 1, 0, -1, 0, 16, 80]]

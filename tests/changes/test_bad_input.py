@@ -62,7 +62,7 @@ WRONG_COLUMNS: dict[str, Call] = {
     "no column 'vv' ": lambda ds: ds.update({"vv": "1"}),
     "no column 'p.z'": lambda ds: ds.update({"p.z": "1"}),
     "no column 'q' ": lambda ds: ds.update({"v": "1"}, "q = 1"),
-    "table has no column 'vv'$": lambda ds: upsert(ds).execute(rows(id=[1], vv=[2])),
+    "table has no column 'vv'; did you mean 'v'": lambda ds: upsert(ds).execute(rows(id=[1], vv=[2])),
     "no key column 'id'": lambda ds: upsert(ds).execute(rows(v=[2])),
     "no column 'source.q'": lambda ds: (
         ds.merge_insert("id").when_matched_update_all("source.q > 1").execute(rows(id=[1], v=[1]))

@@ -212,8 +212,8 @@ def test_import_linter_refuses_an_import_that_points_up(tmp_path: Path) -> None:
             (folder / name / "__init__.py").touch()
     (package / "__init__.py").touch()
     (package / "spark" / "workers.py").write_text("import lancecy\n")
-    (package / "file" / "v2" / "values.py").touch()
-    (package / "file" / "base" / "__init__.py").write_text("import lancecy.file.v2.values\n")
+    (package / "file" / "v2" / "columns.py").touch()
+    (package / "file" / "base" / "__init__.py").write_text("import lancecy.file.v2.columns\n")
     (package / "store" / "__init__.py").write_text(
         "def late():\n    from lancecy import table\n    return table\n"
     )

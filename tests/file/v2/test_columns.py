@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -51,7 +52,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANCE_FILE_WRITER_MAX_PAGE_BYTES", "4096")
 
 
-def many_files(path: Path, version: str) -> lancecy.Dataset:
+def many_files(path: Path, version: Any) -> lancecy.Dataset:
     """A table of files with one page and with several pages in each column."""
     import lance
 
