@@ -291,8 +291,8 @@ def column_pages(
 ):
     """Pages and buffers in the metadata of columns.
 
-    Those of all columns follow each other. If there is less room, the arrays have the first ones only, and what
-    they have of later columns means nothing.
+    Those of all columns follow each other. If there is less room, the arrays have the first ones only, and
+    what they have of later columns means nothing.
 
     Parameters
     ----------
@@ -302,8 +302,8 @@ def column_pages(
     out_edges : (2, page_room + num_columns) int64
         Of each column: its values and buffers before each page, then of all its pages.
     out_pages : (4, page_room) int64
-        Of each page: its values, its first row, where the bytes of its encoding begin in ``memory`` and how many
-        they are (-1: it has none, -2: they are elsewhere in the file).
+        Of each page: its values, its first row, where the bytes of its encoding begin in ``memory`` and how
+        many they are (-1: it has none, -2: they are elsewhere in the file).
     out_buffers : (2, buffer_room) int64, bytes
         Position and size of each buffer.
     out_counts : (num_columns, 7) int64

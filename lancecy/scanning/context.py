@@ -422,11 +422,11 @@ class ScanContext:
         ids = self.table.ids[numbers].tolist()
         if exact:
             self.several_files(ids, fields)
-        if self._opened:
-            for place, fragment_id in enumerate(ids):
-                files = self._opened.get(fragment_id)
-                if files is not None and files.knows(fields):
-                    found[place] = _stored_row_bytes(files, fields)
+        opened = {place: self._opened[i] for place, i in enumerate(ids) if i in self._opened}
+        parse_metadata(opened.values(), fields)
+        for place, files in opened.items():
+            if files.knows(fields):
+                found[place] = _stored_row_bytes(files, fields)
         sizes = np.array(found, np.float64)
         if -1.0 in found:
             unknown = np.flatnonzero(sizes < 0)
