@@ -47,6 +47,8 @@ __all__ = ["FileColumns", "JoinedField", "join_fields", "parse_together"]
 
 Int64 = NDArray[np.int64]
 
+_FEW = 32
+"""Fewer fields of files are parsed one file after the other in less time."""
 _MOST_HELD = 8 << 20
 """Most bytes of metadata of several files that are copied together."""
 
@@ -87,13 +89,17 @@ class FileColumns:
         self.prepared: dict[Field, Prepared] = {}
         self.cache = cache
         self._columns: dict[int, Column] = {}
+        self._told: set[Field] = set()
 
     def can_tell(self, fields: Sequence[Field]) -> bool:
         """Whether the columns of fields are parsed, or can be without a request, for reads of values."""
-        unknown = [field for field in fields if field not in self.prepared]
-        return not unknown or (
-            self.container.is_whole and not any(self.fields.placed(field).packed for field in unknown)
-        )
+        for field in fields:
+            if field not in self._told:
+                is_unpacked = self.container.is_whole and not self.fields.placed(field).packed
+                if field not in self.prepared and not is_unpacked:
+                    return False
+                self._told.add(field)
+        return True
 
     def known(self, field: Field) -> Prepared | None:
         """A field's columns, if they can be known without a request; packed structs as in the table.
@@ -194,15 +200,28 @@ class FileColumns:
             self._parse(missing, Parts.of(found[: len(missing)]))
         return found[-1] if with_descriptor else None
 
+    def parse(self, fields: Sequence[Field]) -> None:
+        """Parse columns of fields in one pass, as far as their metadata is held; an error is left to the fields' own reads."""
+        if self.container.is_whole:
+            unknown = [self.fields.placed(field) for field in fields if field not in self.prepared]
+            with suppress(LanceError):
+                self._parse_held([number for placed in unknown for number in placed.numbers.values()])
+
     def _parse_held(self, numbers: Iterable[int]) -> bool:
         """Parse columns whose metadata is held; False, and none is parsed, if that of one is not."""
         missing = [n for n in numbers if n not in self._columns]
+        if not missing:
+            return True
         places = [self.container.part(n) for n in missing]
         held = self.container.held
-        if not all(held.has(*place) for place in places):
-            return False
-        if missing:
-            self._parse(missing, Parts.of([held.part(*place) for place in places]))
+        for place in places:
+            if not held.has(*place):
+                return False
+        starts = [at - held.start if size else 0 for at, size in places]
+        parts = Parts(
+            held.memory, np.array(starts, np.int64), np.array([size for _, size in places], np.int64)
+        )
+        self._parse(missing, parts)
         return True
 
     def _parse(self, numbers: Sequence[int], parts: Parts) -> None:
@@ -317,6 +336,10 @@ def parse_together(files: Sequence[FileColumns], fields: Sequence[Field]) -> Non
     -----
     It raises nothing: a file or a field with an error, or that is stored in an unusual way, is left to its own read.
     """
+    if len(files) * len(fields) < _FEW:
+        for file in files if len(fields) > 1 else ():
+            file.parse(fields)
+        return
     groups: dict[tuple[object, ...], tuple[list[FileColumns], list[Field]]] = {}
     for file in files:
         unknown = [field for field in fields if field not in file.prepared]
@@ -434,12 +457,13 @@ class _ParsedColumns:
         last_edges = self._ends[0, 1:] + np.arange(found.counts.shape[0])
         self.num_rows = found.edges[0, last_edges].reshape(-1, self._per_file)
         self._num_buffers = np.delete(np.diff(found.edges[1]), last_edges[:-1])
-        encodings = stored_encodings(memory, found.pages[2], found.pages[3], "page")
+        starts, sizes = found.pages[2:].tolist()
+        encodings = stored_encodings(memory, starts, sizes, "page")
         pages = list(zip(encodings, self._num_buffers.tolist(), strict=True))
         known = {page: number for number, page in enumerate(dict.fromkeys(pages))}
         self._specs = [first.specs.find(*page) for page in known]
         self._kinds = np.array([known[page] for page in pages], np.int64)
-        self._blobs = are_blobs(memory, found.counts, first.limits)
+        self._blobs = are_blobs(memory, found.counts.tolist(), first.limits)
         # One tuple for all columns with the same pages, so that its identity tells the layout of a field.
         self._same: dict[bytes, tuple[PageSpec, ...]] = {}
         self._check()

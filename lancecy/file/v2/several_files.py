@@ -32,6 +32,8 @@ from lancecy.store.reads import Read, SourceFile, gather
 
 __all__ = ["SeveralFiles", "read_in_turn"]
 
+_MANY = 16
+"""Fewest files of which all bytes of a column are copied for a few rows."""
 _MOST_KEPT = 4 << 20
 """Most bytes of a field of several files that are kept in one memory."""
 _MOST_COPIED = 256 << 10
@@ -178,8 +180,9 @@ def _are_most(several: Sequence[RowSelection]) -> bool:
 
 
 def _are_small(several: SeveralFiles) -> bool:
-    """Whether the files are small, so that all bytes of a column are copied in less time than some rows are found."""
-    return sum(source.size for source in several.sources) <= TAIL_BYTES * len(several.files)
+    """Whether there are many small files, so that all bytes of a column are copied in less time than some rows are found."""
+    count = len(several.files)
+    return count >= _MANY and sum(source.size for source in several.sources) <= TAIL_BYTES * count
 
 
 def _made(several: SeveralFiles, field: Field) -> _Joined | None:

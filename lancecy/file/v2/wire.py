@@ -55,6 +55,8 @@ __all__ = [
 
 Int64 = NDArray[np.int64]
 
+_AT_START = np.zeros(1, np.int64)
+
 _MOST_KEPT = 1024
 """Most bytes of a message whose meaning is kept."""
 
@@ -81,8 +83,9 @@ class Parts:
     def of(cls, parts: Sequence[Memory]) -> Parts:
         """Parts that are copied into one memory, if they are several."""
         sizes = np.array([part.size for part in parts], np.int64)
-        memory = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        return cls(memory, np.cumsum(sizes) - sizes, sizes)
+        if len(parts) == 1:
+            return cls(parts[0], _AT_START, sizes)
+        return cls(np.concatenate(parts), np.cumsum(sizes) - sizes, sizes)
 
     def __len__(self) -> int:
         return self.sizes.size
@@ -246,18 +249,27 @@ def decode_column_arrays(parts: Parts, limits: Limits) -> ColumnArrays:
         A column has more pages than ``limits.pages``.
     """
     memory, starts, sizes = parts.memory, parts.starts, parts.sizes
-    limits.check("metadata_bytes", int(sizes.max(initial=0)), "size of column metadata")
+    limits.check("metadata_bytes", max(sizes.tolist(), default=0), "size of column metadata")
     found = _rooms(starts.size, _FEW_PAGES * (1 + starts.size), _FEW_BUFFERS * (1 + starts.size))
     kernels.column_pages(memory, starts, sizes, *found)
-    num_pages, num_buffers = found[3][:, :2].sum(axis=0).tolist()
+    num_pages, num_buffers, most_pages = _totals(found[3])
     if num_pages > found[1].shape[1] or num_buffers > found[2].shape[1]:
         found = _rooms(starts.size, num_pages, num_buffers)
         kernels.column_pages(memory, starts, sizes, *found)
+    limits.check("pages", most_pages, "number of pages")
     edges, pages, buffers, counts = found
-    limits.check("pages", int(counts[:, 0].max(initial=0)), "number of pages")
     return ColumnArrays(
         edges[:, : num_pages + starts.size], pages[:, :num_pages], buffers[:, :num_buffers], counts
     )
+
+
+def _totals(counts: Int64) -> tuple[int, int, int]:
+    """Pages and buffers of all columns, and the most pages of one."""
+    if counts.shape[0] == 1:  # avoids NumPy's overhead per call
+        pages, buffers = counts[0, :2].tolist()
+        return pages, buffers, pages
+    num_pages, num_buffers = counts[:, :2].sum(axis=0).tolist()
+    return num_pages, num_buffers, int(counts[:, 0].max(initial=0))
 
 
 def decode_columns(parts: Parts, limits: Limits) -> list[ColumnMessage]:
@@ -271,13 +283,14 @@ def decode_columns(parts: Parts, limits: Limits) -> list[ColumnMessage]:
         An encoding is stored elsewhere in the file, which no writer does.
     """
     found = decode_column_arrays(parts, limits)
-    encodings = stored_encodings(parts.memory, found.pages[2], found.pages[3], "page")
-    blobs = are_blobs(parts.memory, found.counts, limits)
     (row_starts, first_buffer), (positions, sizes) = found.edges, found.buffers
-    lengths, first_rows = found.pages[:2]
+    lengths, first_rows, starts, nbytes_of = found.pages
+    encodings = stored_encodings(parts.memory, starts.tolist(), nbytes_of.tolist(), "page")
+    counts = found.counts.tolist()
+    blobs = are_blobs(parts.memory, counts, limits)
     columns = []
     page = buffer = 0
-    for number, (num_pages, num_buffers, _, _, has_own, nbytes, end) in enumerate(found.counts.tolist()):
+    for number, (num_pages, num_buffers, _, _, has_own, nbytes, end) in enumerate(counts):
         last, stop = page + num_pages, buffer + num_buffers
         edge = slice(page + number, last + number + 1)
         columns.append(
@@ -314,13 +327,13 @@ _FEW_PAGES, _FEW_BUFFERS = 2, 6
 _ABSENT, _ELSEWHERE = -1, -2
 
 
-def stored_encodings(memory: Memory, starts: Int64, sizes: Int64, what: str) -> list[bytes]:
+def stored_encodings(memory: Memory, starts: Sequence[int], sizes: Sequence[int], what: str) -> list[bytes]:
     """The Any messages of encodings.
 
     Parameters
     ----------
     memory : (nbytes,) uint8
-    starts, sizes : (n,) int64, bytes
+    starts, sizes : sequence of int, bytes
         From ``kernels.column_pages``.
     what : str
         What is encoded, in an error.
@@ -332,35 +345,38 @@ def stored_encodings(memory: Memory, starts: Int64, sizes: Int64, what: str) -> 
     UnsupportedError
         An encoding is stored elsewhere in the file.
     """
-    places = list(zip(starts.tolist(), sizes.tolist(), strict=True))
-    least = min((size for _, size in places), default=0)
-    if least == _ELSEWHERE:
-        raise UnsupportedError(
-            f"the encoding of a {what} stands elsewhere in the file", feature="indirect encoding"
-        )
-    if least < 0:
+    if sizes and (least := min(sizes)) < 0:
+        if least == _ELSEWHERE:
+            raise UnsupportedError(
+                f"the encoding of a {what} stands elsewhere in the file", feature="indirect encoding"
+            )
         raise FormatError(f"a {what} has no encoding")
-    view = memory.data
-    return [bytes(view[at : at + size]) for at, size in places]
+    stored = memory.data
+    return [bytes(stored[at : at + size]) for at, size in zip(starts, sizes, strict=True)]
 
 
-def are_blobs(memory: Memory, counts: Int64, limits: Limits) -> list[bool]:
+def are_blobs(memory: Memory, counts: Sequence[Sequence[int]], limits: Limits) -> list[bool]:
     """Whether each column holds blobs; release 0.12.0 does not mark its columns.
 
     Parameters
     ----------
     memory : (nbytes,) uint8
-    counts : (num_columns, 7) int64
-        From ``kernels.column_pages``.
+    counts : sequence of sequence of int
+        Of each column, from ``kernels.column_pages``.
     limits : Limits
     """
-    starts, sizes = counts[:, 2], counts[:, 3]
-    marked = sizes != _ABSENT
-    encodings = stored_encodings(memory, starts[marked], sizes[marked], "column")
     # Nearly all columns of a file have the same encoding.
-    described = {stored: _is_blob(stored, limits) for stored in dict.fromkeys(encodings)}
-    found = iter(encodings)
-    return [is_marked and described[next(found)] for is_marked in marked.tolist()]
+    known: dict[bytes, bool] = {}
+    found = []
+    for _, _, at, size, *_ in counts:
+        if size == _ABSENT:
+            found.append(False)
+            continue
+        [stored] = stored_encodings(memory, [at], [size], "column")
+        if stored not in known:
+            known[stored] = _is_blob(stored, limits)
+        found.append(known[stored])
+    return found
 
 
 def _is_blob(stored: bytes, limits: Limits) -> bool:
