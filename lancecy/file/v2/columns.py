@@ -51,6 +51,8 @@ _FEW = 32
 """Fewer fields of files are parsed one file after the other in less time."""
 _MOST_HELD = 8 << 20
 """Most bytes of metadata of several files that are copied together."""
+_MOST_JOINED = 64 << 20
+"""Most bytes of metadata of files whose fields are joined."""
 
 
 class FileColumns:
@@ -404,12 +406,8 @@ def _parsed(files: Sequence[FileColumns], numbers: Sequence[Sequence[int]]) -> _
     if not files:
         return None
     containers = [file.container for file in files]
-    places = (
-        list(map(np.array, numbers))
-        if len(set(map(id, numbers))) > 1
-        else [np.array(numbers[0])] * len(files)
-    )
-    pairs = list(zip(containers, places, strict=False))
+    arrays = {id(mine): np.array(mine) for mine in numbers}
+    pairs = [(container, arrays[id(mine)]) for container, mine in zip(containers, numbers, strict=False)]
     positions = np.array([container.positions[mine] for container, mine in pairs])
     lengths = np.array([container.lengths[mine] for container, mine in pairs])
     first, last = positions.min(axis=1), (positions + lengths).max(axis=1)
@@ -588,14 +586,16 @@ def join_fields(files: Sequence[FileColumns], fields: Sequence[Field]) -> list[J
     Returns
     -------
     list of JoinedField or None
-        None: the field must be read file by file. Its metadata is not all held, or damaged; it is not stored in the same
-        way in all files; it has blobs, packed structs or strings of the first releases.
+        None: the field must be read file by file. Its metadata is not all held, large or damaged; it is not stored in the
+        same way in all files; it has blobs, packed structs or strings of the first releases.
     """
     placed = [[file.fields.placed(field) for file in files] for field in fields]
     alike = [_are_alike(mine) for mine in placed]
     chosen = [mine for mine, is_alike in zip(placed, alike, strict=True) if is_alike]
-    is_whole = all(file.container.is_whole for file in files)
-    if chosen and is_whole and may_be_joined([file.source for file in files]):
+    containers = [file.container for file in files]
+    is_held = all(container.is_whole for container in containers)
+    is_held = is_held and sum(container.held.memory.nbytes for container in containers) <= _MOST_JOINED
+    if chosen and is_held and may_be_joined([file.source for file in files]):
         with suppress(LanceError):
             numbers = _numbers_of(chosen)
             parsed = _parsed(files, numbers)

@@ -280,7 +280,8 @@ def _keep(several: SeveralFiles, field: Field, joined: _Joined | None, is_final:
         nbytes = 0 if joined is None or joined.memory is None else joined.memory.nbytes
         # The ids in the key are those of other objects once these are gone.
         kept = list(several.files), joined, is_final
-        cache.keep(_key(several, field), kept, 1000 + 300 * len(several.files) + nbytes)
+        nbytes += sum(300 + file.container.nbytes for file in several.files)
+        cache.keep(_key(several, field), kept, 1000 + nbytes)
 
 
 def _key(several: SeveralFiles, field: Field) -> tuple[object, ...]:
