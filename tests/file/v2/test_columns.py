@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -61,7 +62,7 @@ def many_files(path: Path, version: str) -> lancecy.Dataset:
 
     for seed in range(6):
         rows = table(40 * (1 + seed * seed), seed)
-        append = lance.write_dataset if seed % 2 else lancecy.write_dataset
+        append: Any = lance.write_dataset if seed % 2 else lancecy.write_dataset
         append(rows, str(path), mode="append" if seed else "create", data_storage_version=version)
     return lancecy.dataset(path)
 
