@@ -162,7 +162,7 @@ def with_members(table: Schema, columns: pa.Schema, first_id: int) -> Schema:
     Raises
     ------
     SchemaError, UnsupportedError
-        As for :func:`added`; or a new member may not be null.
+        As for :func:`added`; or a new member may not be null, or is one of a packed struct or a blob.
 
     Examples
     --------
@@ -183,6 +183,12 @@ def _with_members(field: Field, given: Field, path: str) -> Field:
     """A struct, or a list of structs, with more members."""
     if field.logical_type != given.logical_type or not (field.is_struct or field.is_list):
         raise _is_there(path)
+    if field.is_whole:
+        what = "a packed struct, whose members are never null" if field.is_packed else "a column of blobs"
+        raise UnsupportedError(
+            f"column {printable(path)!r} is {what}: add a column of its own instead of a member",
+            feature="members",
+        )
     if not field.is_struct:
         (item,), (more,) = field.children, given.children
         return replace(field, children=(_with_members(item, more, path),))

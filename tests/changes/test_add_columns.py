@@ -91,6 +91,21 @@ def test_structs_get_members_without_values_as_in_pylance(tmp_path: Path, versio
         assert checked(ours)[-1] == more
 
 
+def test_packed_structs_and_blobs_get_no_members(tmp_path: Path) -> None:
+    packed = pa.field("s", pa.struct({"x": pa.int64()}), metadata={"lance-encoding:packed": "true"})
+    blobs = pa.field(
+        "b",
+        pa.struct({"data": pa.large_binary(), "uri": pa.string()}),
+        metadata={"ARROW:extension:name": "lance.blob.v2"},
+    )
+    rows = pa.Table.from_pylist([{"s": {"x": 1}, "b": {"data": b"a"}}], pa.schema([packed, blobs]))
+    ds = lancecy.write_dataset(rows, str(tmp_path / "t"), data_storage_version="2.2")
+    for name, what in (("s", "a packed struct"), ("b", "a column of blobs")):
+        with pytest.raises(UnsupportedError, match=f"column '{name}' is {what}.*add a column of its own"):
+            ds.add_columns(pa.field(name, pa.struct({"y": pa.int64()})))
+    assert ds.version == 1
+
+
 def test_nothing_to_add_makes_no_version(tmp_path: Path) -> None:
     ds = made(tmp_path / "t")
     ds.add_columns({})

@@ -2,6 +2,9 @@
 
 A page of one value for all rows, or of a dictionary of long texts, takes a thousand times its stored bytes once it
 is decoded. Plans of scans count what a reader will hold in memory.
+
+Counts that no read checks are bounded by the bytes that pages have: otherwise a number in a damaged file, or in one of
+another writer, would make rows look so large that they are read one by one.
 """
 
 from __future__ import annotations
@@ -32,6 +35,10 @@ _GROWTH = 4
 # Writers compress values one by one if they are long, and end a page at this size. A page of few values holds less.
 _PAGE_BYTES = 8 << 20
 _LONG_VALUE = 64 << 10
+# Most items of a chunk, and bytes of its word in the table of chunks, at least.
+_CHUNK_ITEMS, _WORD_BYTES = 1 << 16, 2
+# A compressed buffer has at most these bytes by default (``Limits.page_bytes``).
+_BUFFER_BYTES = 2 << 30
 
 
 def decoded_bytes(column: Column) -> int:
@@ -62,23 +69,30 @@ def decoded_bytes(column: Column) -> int:
 def _of_constant(spec: ConstantPage, num_rows: int, sizes: list[int]) -> int:
     levels = sizes[1:] if spec.value is None and len(sizes) % 2 else sizes
     width = len(spec.value) if spec.value is not None else sizes[0] if len(sizes) % 2 else 0
-    # Levels are 16-bit numbers, one for each slot of lists.
-    slots = max([num_rows, spec.num_rep, spec.num_definition, *(nbytes // 2 for nbytes in levels)])
-    return width * slots
+    stated = (spec.rep, spec.num_rep), (spec.definition, spec.num_definition)
+    counts = [_num_levels(*each, nbytes) for each, nbytes in zip(stated, levels, strict=False)]
+    return width * max(num_rows, *counts) if counts else width * num_rows
+
+
+def _num_levels(codec: Spec | None, stated: int, nbytes: int) -> int:
+    """Levels in a buffer, 16-bit numbers, one for each slot of lists; how many they are is stated only with a codec."""
+    return nbytes // 2 if codec is None else min(stated, _BUFFER_BYTES // 2)
 
 
 def _of_mini_blocks(spec: MiniBlock, _num_rows: int, sizes: list[int]) -> int:
+    num_items = min(spec.num_items, sizes[0] // _WORD_BYTES * _CHUNK_ITEMS)
     if spec.dictionary is None:
-        return spec.num_items * _value_bits(spec.values) // 8
+        return num_items * _value_bits(spec.values) // 8
     growth = _GROWTH if isinstance(spec.dictionary, Compressed) else 1
     dictionary = sizes[2] if len(sizes) > 2 else 0
-    return spec.num_items * growth * dictionary // max(1, spec.num_dictionary_items)
+    return num_items * growth * dictionary // max(1, spec.num_dictionary_items)
 
 
-def _of_zipped(spec: FullZip, _num_rows: int, _sizes: list[int]) -> int:
+def _of_zipped(spec: FullZip, _num_rows: int, sizes: list[int]) -> int:
     if isinstance(spec.values, Compressed) and not spec.value_bits:
-        return min(_PAGE_BYTES, spec.num_visible * _LONG_VALUE)
-    return spec.num_visible * (spec.value_bits or 0) // 8
+        # A value has at least the bytes of its length.
+        return min(_PAGE_BYTES, min(spec.num_visible, sizes[0]) * _LONG_VALUE)
+    return 0
 
 
 def _of_planar(spec: Planar, num_rows: int, sizes: list[int]) -> int:
@@ -88,13 +102,15 @@ def _of_planar(spec: Planar, num_rows: int, sizes: list[int]) -> int:
 
 def _of_dictionary(spec: PageDictionary, num_rows: int, sizes: list[int]) -> int:
     # Codes take a byte each; what else is stored are the items.
-    items = _of_binary(spec.items, 0, []) if isinstance(spec.items, EndedBinary) else 0
+    items = _of_binary(spec.items, 0, sizes) if isinstance(spec.items, EndedBinary) else 0
     return num_rows * max(items, sum(sizes) - num_rows) // max(1, spec.num_items)
 
 
-def _of_binary(spec: EndedBinary, num_rows: int, _sizes: list[int]) -> int:
-    # The adjustment of nulls is more than any offset: writers take one more than the last.
-    return spec.adjustment + 4 * num_rows
+def _of_binary(spec: EndedBinary, num_rows: int, sizes: list[int]) -> int:
+    # The adjustment of nulls is more than any offset: the writers that are known take one more than the last.
+    values = spec.values.values if isinstance(spec.values, Nullable) else spec.values
+    most = sum(sizes) if isinstance(values, Plain) else _BUFFER_BYTES
+    return min(spec.adjustment, most) + 4 * num_rows
 
 
 def _of_values(spec: Spec, num_rows: int, _sizes: list[int]) -> int:

@@ -457,9 +457,10 @@ class _ParsedColumns:
         self._num_buffers = np.delete(np.diff(found.edges[1]), last_edges[:-1])
         starts, sizes = found.pages[2:].tolist()
         encodings = stored_encodings(memory, starts, sizes, "page")
-        pages = list(zip(encodings, self._num_buffers.tolist(), strict=True))
+        pages = list(zip(self._versions(), encodings, self._num_buffers.tolist(), strict=True))
         known = {page: number for number, page in enumerate(dict.fromkeys(pages))}
-        self._specs = [first.specs.find(*page) for page in known]
+        specs = {file.container.version: file.specs for file in files}
+        self._specs = [specs[version].find(*page) for version, *page in known]
         self._kinds = np.array([known[page] for page in pages], np.int64)
         self._blobs = are_blobs(memory, found.counts.tolist(), first.limits)
         # One tuple for all columns with the same pages, so that its identity tells the layout of a field.
@@ -476,6 +477,12 @@ class _ParsedColumns:
         for file, numbers, taken in zip(self.files, self._numbers, nbytes.tolist(), strict=False):
             charged = {(number, "pages"): n for number, n in zip(numbers, taken, strict=True)}
             file.ledger.charge_all(charged, file.source.size)
+
+    def _versions(self) -> list[tuple[int, int]]:
+        """The version of the file of each page, which determines what its encoding may be."""
+        versions = [file.container.version for file in self.files]
+        num_pages = self._found.counts[:, 0].reshape(-1, self._per_file).sum(axis=1).tolist()
+        return [version for version, n in zip(versions, num_pages, strict=True) for _ in range(n)]
 
     @cached_property
     def _slices(self) -> tuple[list[int], list[int]]:
@@ -513,9 +520,13 @@ class _ParsedColumns:
         )
 
     def of_one_kind(self, places: Sequence[int]) -> Iterator[int]:
-        """Yield files until the pages of these columns have been of each kind that occurs; all, if some have several pages."""
+        """Yield files until the pages of these columns have been of each kind that occurs.
+
+        All, if some columns have several pages, are of blobs, or have nodes of 2.0, which only each file's rows tell apart.
+        """
         counts = self._found.counts[:, 0].reshape(-1, self._per_file)[:, places]
-        if not (counts == 1).all():
+        is_simple = all(map(is_structural, self._specs)) or len(places) == 1
+        if not (is_simple and (counts == 1).all()) or any(self._blobs):
             yield from range(len(self.files))
             return
         starts = self._ends[0, :-1].reshape(-1, self._per_file)[:, places]
@@ -635,9 +646,7 @@ def _joined_field(
     files, nodes = parsed.files, list(placed[0].numbers)
     places = [numbers.index(number) for number in placed[0].numbers.values()]
     first: _Layout | None = None
-    # In 2.0 the columns of each file are compared with each other.
-    is_each = bool(field.children) and files[0].container.version == (2, 0)
-    for n in range(len(files)) if is_each else parsed.of_one_kind(places):
+    for n in parsed.of_one_kind(places):
         columns = {node: parsed.column(n, place) for node, place in zip(nodes, places, strict=True)}
         pages = [column.specs for column in columns.values()]
         layout = _usual_layout(files[n], field, placed[n], pages)

@@ -10,6 +10,10 @@ import pyarrow as pa
 import pytest
 
 import lancecy
+from lancecy.encodings.model.decoded_sizes import decoded_bytes
+from lancecy.encodings.model.layouts import ConstantPage, FullZip, Layer, MiniBlock, PageSpec
+from lancecy.encodings.model.pages import Column
+from lancecy.encodings.model.spec import EndedBinary, Nullable, PageDictionary, Plain
 
 RNG = np.random.default_rng(3)
 LISTS = pa.ListArray.from_arrays(
@@ -46,3 +50,25 @@ def test_codes_of_dictionaries_are_not_expanded(tmp_path: Path) -> None:
     files = ds.context.files(0)
     files.prepare(ds.context.snapshot.schema.fields, ds.context.session)
     assert files.sizes(ds.context.snapshot.schema.fields)[1] < 1 << 20
+
+
+HUGE = 1 << 60
+LAYERS = (Layer.ALL_VALID_ITEM,)
+TEXTS = EndedBinary(Nullable(Plain(64, buffer=0)), Nullable(Plain(8, buffer=1)), HUGE)
+STATED: dict[str, tuple[PageSpec, list[int]]] = {
+    "levels of a page without levels": (ConstantPage(LAYERS, b"x" * 10, None, None, HUGE, HUGE), []),
+    "levels without a codec": (ConstantPage(LAYERS, b"x" * 10, None, None, HUGE, HUGE), [2000, 2000]),
+    "adjustment of nulls": (TEXTS, [8000, 5000]),
+    "adjustment of items": (PageDictionary(Plain(8), TEXTS, 300), [1000, 2400, 9000]),
+    "visible values": (FullZip(LAYERS, 0, 0, 64, None, HUGE, HUGE, Plain(64)), [8000]),
+    "items of chunks": (MiniBlock(LAYERS, None, None, Plain(64), None, 0, 1, False, HUGE, False), [2, 8000]),
+}
+
+
+@pytest.mark.parametrize("name", STATED)
+def test_numbers_that_no_read_checks_make_no_rows_large(name: str) -> None:
+    spec, sizes = STATED[name]
+    none = np.zeros(len(sizes), np.int64)
+    buffers = np.array([0, len(sizes)])
+    column = Column(0, False, np.array([0, 1000]), (spec,), buffers, none, np.array(sizes), sum(sizes))
+    assert decoded_bytes(column) < 1 << 20

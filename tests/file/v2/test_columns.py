@@ -13,13 +13,17 @@ import lancecy
 from lancecy.encodings.model.pages import Column
 from lancecy.errors import FormatError, LimitError
 from lancecy.file.v2.columns import FileColumns, join_fields, parse_together
+from lancecy.file.v2.wire import ARRAY_ENCODING
 from lancecy.limits import Limits
 from lancecy.schema import Field
 from lancecy.store.reads import run
-from tests.helpers.frames import INTS, PageBytes, build_frame, int64, open_frame
+from tests.helpers import v20
+from tests.helpers.frames import INTS, PageBytes, any_message, build_frame, int64, message, open_frame
 
 VERSIONS = ["2.0", "2.1", "2.2"]
 B = Field("b", 1, logical_type="int64")
+ITEM = Field("item", 1, parent_id=0, logical_type="int64")
+LIST = Field("l", 0, logical_type="list", children=(ITEM,))
 
 
 def table(rows: int, seed: int) -> pa.Table:
@@ -58,7 +62,7 @@ def many_files(path: Path, version: Any) -> lancecy.Dataset:
 
     for seed in range(6):
         rows = table(40 * (1 + seed * seed), seed)
-        append = lance.write_dataset if seed % 2 else lancecy.write_dataset
+        append: Any = lance.write_dataset if seed % 2 else lancecy.write_dataset
         append(rows, str(path), mode="append" if seed else "create", data_storage_version=version)
     return lancecy.dataset(path)
 
@@ -154,6 +158,44 @@ def test_a_damaged_column_is_left_to_its_own_read(page: PageBytes, error: type[F
         with pytest.raises(error) as caught:
             bad.known(B)
         assert "column 1" in str(caught.value)
+
+
+def list_file(elements: list[int], version: tuple[int, int]) -> FileColumns:
+    """A file with a list of two elements, as 2.0 stores it; its column of elements may have more."""
+    ends = v20.list_of(v20.no_nulls(v20.flat(64)), 3, 2)
+    pages = [PageBytes(1, [np.array([2], "<u8").tobytes()], any_message(ARRAY_ENCODING, ends))]
+    return open_frame(
+        build_frame([pages, [int64(elements)]], 1, version=version), [LIST], version=version
+    ).reader.columns
+
+
+@pytest.mark.parametrize("version", [(2, 0), (2, 1)])
+def test_elements_of_no_list_are_never_joined(version: tuple[int, int]) -> None:
+    good = [list_file(elements, version) for elements in ([1, 2], [5, 6])]
+    assert join_fields(good, [LIST]) != [None]
+    assert join_fields([good[0], list_file([3, 4, 99], version), good[1]], [LIST]) == [None]
+
+
+def test_encodings_are_those_of_the_version_of_each_file() -> None:
+    built = [build_frame([[int64([1, 2, 3])]], 3, version=version) for version in [(2, 0), (2, 1), (2, 2)]]
+    old, preview, new = [
+        open_frame(one, version=version).reader.columns
+        for one, version in zip(built, [(2, 0), (2, 1), (2, 2)], strict=True)
+    ]
+    assert join_fields([old, preview], [INTS]) != [None]
+    assert join_fields([old, new], [INTS]) == [None]
+    with pytest.raises(FormatError, match="ArrayEncoding"):
+        new.known(INTS)
+
+
+def test_columns_marked_as_blobs_are_read_by_themselves() -> None:
+    marked = any_message("lance.encodings.ColumnEncoding", message(3, message(1, message(1, b""))))
+    files = [
+        open_frame(build_frame([[int64([1])]], 1, encodings=encodings)).reader.columns
+        for encodings in ({}, {0: marked})
+    ]
+    assert join_fields([files[0], files[0]], [INTS]) != [None]
+    assert join_fields(files, [INTS]) == [None]
 
 
 def test_columns_that_share_bytes_are_refused_together_too() -> None:
