@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from lancecy.errors import UnsupportedError
 from lancecy.file.tail import parse_footer, read_parts, read_tail
+from lancecy.file.v2.columns import FileColumns
 from lancecy.file.v2.fields import FieldColumns
 from lancecy.file.v2.meta import open_container
 from lancecy.file.v2.reader import VERSIONS, V2Reader
@@ -93,7 +94,7 @@ def _open(source: SourceFile, limits: Limits, cache: ByteCache | None) -> Read[S
             feature="files of the first releases",
         )
     start = int(container.positions.min(initial=source.size))
-    reader = V2Reader(source, container, columns, limits, cache)
+    reader = V2Reader(FileColumns(source, container, columns, limits, cache))
     return StandaloneFile(reader, Schema(fields, written.metadata), start, columns)
 
 

@@ -22,8 +22,8 @@ from lancecy.encodings.v21.joined_pages import is_read_by_page
 from lancecy.errors import FormatError, UnsupportedError, printable
 from lancecy.file.tail import read_parts
 from lancecy.file.v2.columns import FileColumns, parse_together
-from lancecy.file.v2.fields import FieldColumns, field_columns, fields_with_column
-from lancecy.file.v2.meta import Container, checked_columns, open_container
+from lancecy.file.v2.fields import field_columns, fields_with_column
+from lancecy.file.v2.meta import checked_columns, open_container
 from lancecy.file.v2.stats import page_stats
 from lancecy.file.v2.stored_pages import StoredColumn, check_stored
 from lancecy.file.v2.values import FieldRead, Prepared, read_fields
@@ -106,7 +106,7 @@ def _open(
         raise FormatError(
             f"the manifest names column {placed.last_column} of a file that has {container.num_columns}"
         )
-    return V2Reader(source, container, placed, limits, cache)
+    return V2Reader(FileColumns(source, container, placed, limits, cache))
 
 
 # -- reading -------------------------------------------------------------------------
@@ -120,25 +120,15 @@ class V2Reader:
     form of ``Field.scanned``.
     """
 
-    def __init__(
-        self,
-        source: SourceFile,
-        container: Container,
-        fields: FieldColumns,
-        limits: Limits,
-        cache: ByteCache | None = None,
-    ) -> None:
-        self.source = source
-        self.num_rows = container.num_rows
-        self.columns = FileColumns(source, container, fields, limits, cache)
-        self._container = container
-        self._fields = fields
-        self._limits = limits
+    def __init__(self, columns: FileColumns) -> None:
+        self.columns = columns
+        self.source = columns.source
+        self.num_rows = columns.container.num_rows
 
     @property
     def version(self) -> tuple[int, int]:
         """Version of the file; version 2.0 is always (2, 0)."""
-        return self._container.version
+        return self.columns.container.version
 
     @property
     def nulls(self) -> V2Reader:
@@ -148,18 +138,18 @@ class V2Reader:
     @property
     def num_columns(self) -> int:
         """Physical columns of the file."""
-        return self._container.num_columns
+        return self.columns.container.num_columns
 
     @property
     def field_ids(self) -> frozenset[int]:
         """Ids of the fields whose values are in this file."""
-        return self._fields.ids
+        return self.columns.fields.ids
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory once all columns are parsed: memory grows later, but caches ask only once."""
-        parsed = 1500 * self.num_columns + 2 * int(self._container.lengths.sum())
-        return 4096 + self._container.nbytes + parsed
+        parsed = 1500 * self.num_columns + 2 * int(self.columns.container.lengths.sum())
+        return 4096 + self.columns.container.nbytes + parsed
 
     def read(self, fields: Sequence[Field], selection: RowSelection) -> Read[dict[int, Block]]:
         """Decode top-level fields; see ``FileReader.read``."""
@@ -193,7 +183,7 @@ class V2Reader:
         return {field.id: block for field, block in zip(fields, blocks, strict=True)}
 
     def _field_read(self, field: Field, known: Prepared, rows: RowSelection) -> FieldRead:
-        return FieldRead(field, known, self.columns.after, self.source, rows, self._limits)
+        return FieldRead(field, known, self.columns.after, self.source, rows, self.columns.limits)
 
     def _known(self, field: Field) -> Prepared | None:
         return self.columns.known(field)
@@ -244,15 +234,16 @@ class V2Reader:
     def _stored(self, fields: Sequence[Field]) -> Read[list[StoredColumn]]:
         nodes = [(top, node) for top in fields for node in fields_with_column(top, self.version)]
         for top, node in nodes:
-            if node.id not in self._fields.numbers:
+            if node.id not in self.columns.fields.numbers:
                 raise UnsupportedError(
                     f"field {node.id} of column {printable(top.name)!r} has no column of its own here",
                     feature="copy of pages",
                 )
-        numbers = [self._fields.numbers[node.id] for _, node in nodes]
-        parts = [self._container.part(number) for number in numbers]
-        found = yield from read_parts(self.source, self._container.held, parts)
-        about = self.source.size, self._limits, self.columns.specs, self.columns.ledger
+        numbers = [self.columns.fields.numbers[node.id] for _, node in nodes]
+        parts = [self.columns.container.part(number) for number in numbers]
+        found = yield from read_parts(self.source, self.columns.container.held, parts)
+        known = self.columns
+        about = self.source.size, known.limits, known.specs, known.ledger
         checked = checked_columns(Parts.of(found), numbers, *about)
         columns, specs = [], []
         for (_, node), (message, pages) in zip(nodes, checked, strict=True):
@@ -329,8 +320,8 @@ class V2Reader:
                 if self.columns.may_continue(column) and (after := self.columns.after(column)) is not None:
                     columns.setdefault(after.index, after)
             return sum(column.nbytes for column in columns.values())
-        held = sum(node.id in self._fields.numbers for node in field.walk())
-        return self._container.data_bytes * max(1, held) // max(1, self.num_columns)
+        held = sum(node.id in self.columns.fields.numbers for node in field.walk())
+        return self.columns.container.data_bytes * max(1, held) // max(1, self.num_columns)
 
     def decoded_bytes(self, field: Field) -> int:
         """:meth:`column_bytes` once the field is decoded, as far as the metadata of its pages tell."""
