@@ -24,7 +24,8 @@ from lancecy.encodings.arrow.to_arrow import to_arrow
 from lancecy.encodings.blocks.null_only import null_stub
 from lancecy.encodings.model.block import Block
 from lancecy.errors import LanceError
-from lancecy.file.v2.columns import FileColumns, parse_together
+from lancecy.file.v2.columns import FileColumns
+from lancecy.file.v2.parsed_together import parse_together
 from lancecy.file.v2.several_files import SeveralFiles, read_in_turn
 from lancecy.file.v2.values import read_fields
 from lancecy.records import dataclass

@@ -3,7 +3,8 @@
 ============  ==============================================================
 ``meta``      footer, tables and columns, every number checked
 ``fields``    the physical columns of a field
-``columns``   columns parsed on first use, for one file or for many
+``columns``   columns parsed on first use
+``parsed_together``  columns of several files, parsed in one pass
 ``values``    fields to blocks
 ``several_files``  fields of several files to blocks
 ``stats``     nulls, from the descriptions of pages

@@ -21,7 +21,7 @@ from lancecy.encodings.model.spec import PageDictionary
 from lancecy.encodings.v21.joined_pages import is_read_by_page
 from lancecy.errors import FormatError, UnsupportedError, printable
 from lancecy.file.tail import read_parts
-from lancecy.file.v2.columns import FileColumns, parse_together
+from lancecy.file.v2.columns import FileColumns
 from lancecy.file.v2.fields import field_columns, fields_with_column
 from lancecy.file.v2.meta import checked_columns, open_container
 from lancecy.file.v2.stats import page_stats
@@ -171,7 +171,7 @@ class V2Reader:
         ordered, order = _ascending(selection)
         known = [prepared for field in fields if (prepared := self.columns.prepared.get(field)) is not None]
         if len(known) < len(fields):
-            parse_together([self.columns], fields)
+            self.columns.parse(fields)
             known = yield from gather([self._prepare(field) for field in fields])
         reads = [self._field_read(*item, ordered) for item in zip(fields, known, strict=True)]
         if tested is None:

@@ -20,8 +20,9 @@ from lancecy.encodings.v21.joined_pages import JoinedPages, are_one_group, read_
 from lancecy.encodings.v21.leaf import LeafRows, finished, read_leaves
 from lancecy.errors import LanceError
 from lancecy.file.tail import TAIL_BYTES
-from lancecy.file.v2.columns import FileColumns, JoinedField, join_fields, parse_together
+from lancecy.file.v2.columns import FileColumns
 from lancecy.file.v2.fields import Leaf
+from lancecy.file.v2.parsed_together import JoinedField, join_fields, parse_together
 from lancecy.file.v2.values import FieldRead, disagreement, read_fields
 from lancecy.records import dataclass
 from lancecy.rows import RowSelection

@@ -12,7 +12,8 @@ import pytest
 import lancecy
 from lancecy.encodings.model.pages import Column
 from lancecy.errors import FormatError, LimitError
-from lancecy.file.v2.columns import FileColumns, join_fields, parse_together
+from lancecy.file.v2.columns import FileColumns
+from lancecy.file.v2.parsed_together import join_fields, parse_together
 from lancecy.file.v2.wire import ARRAY_ENCODING
 from lancecy.limits import Limits
 from lancecy.schema import Field
@@ -146,7 +147,7 @@ def damaged(page: PageBytes) -> FileColumns:
 )
 def test_a_damaged_column_is_left_to_its_own_read(page: PageBytes, error: type[FormatError]) -> None:
     good, bad = damaged(int64([4, 5, 6])), damaged(page)
-    parse_together([good, bad], [INTS, B])
+    parse_together([bad, good, *(damaged(int64([4, 5, 6])) for _ in range(16))], [INTS, B])
     assert join_fields([good, bad], [B]) == [None]
     for file in (good, bad):
         known = file.known(INTS)
