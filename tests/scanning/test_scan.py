@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import lancecy
 from lancecy.errors import ColumnNotFoundError, ExpressionError, FormatError, NotFoundError
+from lancecy.expr import evaluate
 from lancecy.scanning import engine
 from lancecy.scanning import run_task as tasks
 from lancecy.table.location import TableLocation
@@ -352,7 +353,6 @@ def test_each_of_many_computed_columns_is_evaluated_on_its_own_columns(
         seen.append(batch.num_columns)
         return evaluate(bound, batch)
 
-    evaluate = engine.evaluate
     monkeypatch.setattr(engine, "evaluate", evaluated)
     ds = lancecy.write_dataset({f"c{n}": [n, 2 * n] for n in range(count)}, tmp_path / "t.lance")
     found = ds.scanner(columns={f"d{n}": f"c{n} + 1" for n in range(count)}).to_table()
