@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from benchmarks.tables import fingerprint, scalars
-from compare import machine
+from compare import machine, show
 
 ENGINES = ("lancecy", "pylance")
 TAKEN = 100
@@ -68,16 +68,6 @@ def measure(
             seconds[name].append(time.perf_counter() - started)
     medians = {name: 1e3 * statistics.median(taken[1:]) for name, taken in seconds.items()}
     return medians, results["lancecy"] == results["pylance"]
-
-
-def show(cells: list[str], markdown: bool) -> None:
-    if markdown:
-        print("| " + " | ".join(cells) + " |", flush=True)
-    else:
-        print(
-            f"{cells[0]:>11}  {cells[1]:<6} {cells[2]:<18}" + "".join(f"{cell:>12}" for cell in cells[3:]),
-            flush=True,
-        )
 
 
 def main() -> None:

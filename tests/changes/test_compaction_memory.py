@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,34 +11,16 @@ import pyarrow as pa
 import pytest
 
 import lancecy
+from tests.helpers.peak_memory import peak_memory
 
 BUDGET, FRAGMENTS, ROWS, WIDTH = 20 << 20, 32, 800_000, 34
 
 COMPACT = """
-import sys, threading
-import lancecy
-
-def held():
-    # Not the peak of all memory: pages of mapped files count there, though the system may take them back.
-    line = next(line for line in open("/proc/self/status") if line.startswith("RssAnon"))
-    return int(line.split()[1]) * 1024
-
-peak, is_done = [0], threading.Event()
-
-def watch():
-    while not is_done.wait(0.005):
-        peak[0] = max(peak[0], held())
-
-ds = lancecy.dataset(sys.argv[1])
-before = held()
-threading.Thread(target=watch, daemon=True).start()
 done = ds.optimize.compact_files(
     io_buffer_size=int(sys.argv[2]), compaction_mode=sys.argv[3], target_rows_per_fragment=1 << 30,
     durability="none",
 )
-is_done.set()
 assert done.fragments_removed == int(sys.argv[4]) and done.fragments_added == 1, done
-print(peak[0] - before)
 """
 
 
@@ -56,14 +36,9 @@ def batches() -> Iterator[pa.RecordBatch]:
 
 def peak(uri: str, mode: str, fragments: int) -> int:
     """Bytes that a compaction takes at most beside the open table, in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-c", COMPACT, uri, str(BUDGET), mode, str(fragments)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    print(f"{int(done.stdout) >> 20} MiB")
-    return int(done.stdout)
+    found = peak_memory(uri, COMPACT, BUDGET, mode, fragments)
+    print(f"{found >> 20} MiB")
+    return found
 
 
 @pytest.mark.slow

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,31 +9,10 @@ import pyarrow as pa
 import pytest
 
 import lancecy
+from tests.helpers.peak_memory import peak_memory
 
 ROWS, WIDTH = 10_000, 100_000
 """1 GB of texts, which take some megabytes in files."""
-
-SCRIPT = """
-import sys, threading
-import lancecy
-
-def held():
-    line = next(line for line in open("/proc/self/status") if line.startswith("RssAnon"))
-    return int(line.split()[1]) * 1024
-
-peak, is_done = [0], threading.Event()
-
-def watch():
-    while not is_done.wait(0.005):
-        peak[0] = max(peak[0], held())
-
-ds = lancecy.dataset(sys.argv[1])
-before = held()
-threading.Thread(target=watch, daemon=True).start()
-{work}
-is_done.set()
-print(peak[0] - before)
-"""
 
 WORK = {
     "stream": "assert sum(batch.num_rows for batch in ds.to_batches()) == 10_000",
@@ -64,7 +41,4 @@ def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WORK)
 def test_memory_is_bounded_by_decoded_bytes(name: str, table: Path) -> None:
-    script = SCRIPT.format(work=WORK[name])
-    done = subprocess.run([sys.executable, "-c", script, table], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < 600 << 20
+    assert peak_memory(str(table), WORK[name]) < 600 << 20
