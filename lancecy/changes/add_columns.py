@@ -146,8 +146,10 @@ def _without_values(columns: pa.Schema) -> Planner:
             )
         table, stored = context.snapshot.schema, stored_columns(context.snapshot, columns)
         if data_version(context.snapshot) >= _WITH_MEMBERS:
-            return ColumnPlan(with_members(table, stored, first_id), Schema(), _Nothing())
-        return ColumnPlan(with_columns(table, added(table, stored, first_id)), Schema(), _Nothing())
+            schema = with_members(table, stored, first_id)
+        else:
+            schema = with_columns(table, added(table, stored, first_id))
+        return ColumnPlan(schema, Schema(), _Nothing())
 
     return plan
 

@@ -8,7 +8,7 @@ Facts: sheet of indices, section B10; table sheet, section 10.4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 
 from lancecy.changes.base import Change
@@ -225,11 +225,10 @@ def _segment(
 ) -> SegmentPlan | None:
     """The segment that brings an index up to date; None if it is."""
     live = frozenset(fragment.id for fragment in snapshot.fragments)
-    covers: Mapping[object, frozenset[int]] = {
-        entry.uuid: known if moves is None else moves.named(entry, known)
-        for entry in segments
-        for known in [(covered(entry) or frozenset()) & live]
-    }
+    covers: dict[object, frozenset[int]] = {}
+    for entry in segments:
+        known = (covered(entry) or frozenset()) & live
+        covers[entry.uuid] = known if moves is None else moves.named(entry, known)
     missing = live.difference(*covers.values())
     ordered = sorted(segments, key=lambda entry: entry.dataset_version)
     chosen = ordered[len(ordered) - min(merged, len(ordered)) :]

@@ -183,19 +183,16 @@ class ScanContext:
             if any(fragment_id not in self._opened for fragment_id in fragment_ids):
                 self._open_missing(fragment_ids)
             if fields:
-                self.prepare([self.files(fragment_id) for fragment_id in fragment_ids], fields)
+                several = [self.files(fragment_id) for fragment_id in fragment_ids]
+                parse_metadata(several, fields)
+                for files in several:
+                    files.prepare(fields, self.session)
         else:
             missing = [i for i in dict.fromkeys(fragment_ids) if not self._is_ready(i, fields)]
             turns = [missing[n] for n in self.interleaved(missing)]
             groups = [turns[at : at + MOST_TOGETHER] for at in range(0, len(turns), MOST_TOGETHER)]
             self.session.map(lambda group: self.open_together(group, fields), groups, blocking=True)
         return [self.files(fragment_id) for fragment_id in fragment_ids]
-
-    def prepare(self, several: Sequence[FragmentFiles], fields: Sequence[Field]) -> None:
-        """Load the metadata of fields in fragments whose files are mapped; see ``FragmentFiles.prepare``."""
-        parse_metadata(several, fields)
-        for files in several:
-            files.prepare(fields, self.session)
 
     def open_together(self, fragment_ids: Sequence[int], fields: Sequence[Field] = ()) -> None:
         """Open some fragments, in common rounds of requests, and prepare them for these fields.
@@ -423,7 +420,8 @@ class ScanContext:
         if exact:
             self.several_files(ids, fields)
         opened = {place: self._opened[i] for place, i in enumerate(ids) if i in self._opened}
-        parse_metadata(opened.values(), fields)
+        if not exact:
+            parse_metadata(opened.values(), fields)
         for place, files in opened.items():
             if files.knows(fields):
                 found[place] = _stored_row_bytes(files, fields)

@@ -94,16 +94,19 @@ class FilteredUnit:
 
 def bytes_of(unit: CandidateUnit | FilteredUnit, fields: Sequence[Field]) -> float:
     """Estimated encoded bytes of the fields of the candidates."""
-    if not len(unit.rows):
-        return 0.0  # and their metadata need not be loaded
-    return len(unit.rows) * unit.files.estimated_bytes(fields) / max(1, unit.files.num_rows)
+    return _share(unit, lambda: unit.files.estimated_bytes(fields))
 
 
 def decoded_bytes_of(unit: CandidateUnit, fields: Sequence[Field]) -> float:
     """:func:`bytes_of` once the fields are decoded, as far as the metadata of pages tell."""
+    return _share(unit, lambda: unit.files.sizes(fields)[1])
+
+
+def _share(unit: CandidateUnit | FilteredUnit, file_bytes: Callable[[], int]) -> float:
+    """Bytes of the candidates, of those of all rows; without candidates no metadata is loaded."""
     if not len(unit.rows):
         return 0.0
-    return len(unit.rows) * unit.files.sizes(fields)[1] / max(1, unit.files.num_rows)
+    return len(unit.rows) * file_bytes() / max(1, unit.files.num_rows)
 
 
 def passed(unit: CandidateUnit, mask: pa.BooleanArray, read: dict[Field, ArrowArray]) -> FilteredUnit:

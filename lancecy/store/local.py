@@ -387,7 +387,7 @@ class LocalStore:
             self._fail(error, "list", folder)
 
     def _fail(self, error: OSError, doing: str, path: str) -> NoReturn:
-        # A writer would wait for ever for what a name stands for that was taken by no file.
+        # A writer takes a name that exists for another writer's file, and would try again and again.
         if isinstance(error, FileExistsError) and files.is_no_file(f"{self._root}/{path}"):
             raise PathPolicyError(
                 f"{path!r} in {self.uri} cannot be created: it is a folder, a FIFO, a socket, a device or a link to "

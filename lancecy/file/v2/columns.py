@@ -20,7 +20,7 @@ from lancecy.encodings.model.spec import EndedList
 from lancecy.encodings.v21.repdef import rows_per_value
 from lancecy.errors import FormatError, LanceError, printable
 from lancecy.file.tail import read_parts
-from lancecy.file.v2.fields import FieldColumns, Leaf, Placed
+from lancecy.file.v2.fields import FieldColumns, Leaf
 from lancecy.file.v2.meta import Container, SpecCache, build_columns
 from lancecy.file.v2.values import Prepared
 from lancecy.file.v2.wire import (
@@ -133,11 +133,6 @@ class FileColumns:
         """Keep parsed columns, by their numbers."""
         self._columns.update(columns)
 
-    def missing(self, placed: Iterable[Placed]) -> tuple[int, ...]:
-        """Numbers of the columns of fields that are not parsed."""
-        numbers = (number for one in placed for number in one.numbers.values())
-        return tuple([number for number in numbers if number not in self._columns])
-
     def memory(self, number: int) -> PageMemory | None:
         """Cache for decoded parts of the pages of a column; None without a cache."""
         return None if self.cache is None else PageMemory(self.cache, ("page", self._owner, number))
@@ -165,12 +160,11 @@ class FileColumns:
         pages = [column.specs for column in columns.values()]
         layout = layout_of(self.fields, field, whole, numbers, pages, self.container.version)
         num_rows = self.container.num_rows
-        for node, factor in layout.counted:
-            column = columns[node]
-            if column.num_rows not in (num_rows, num_rows * factor):
-                raise FormatError(
-                    f"pages of physical column {column.index} have {column.num_rows} rows, the file {num_rows}"
-                )
+        other = layout.of_other_rows(columns, num_rows)
+        if other is not None:
+            raise FormatError(
+                f"pages of physical column {other.index} have {other.num_rows} rows, the file {num_rows}"
+            )
         return layout.prepared(columns, self.specs)
 
     def _load_columns(self, numbers: Iterable[int], with_descriptor: bool = False) -> Read[Memory | None]:
@@ -255,9 +249,12 @@ class Layout:
     form: object | None
     counted: tuple[tuple[int, int], ...]
 
-    def has_rows(self, values: Mapping[int, int], num_rows: int) -> bool:
-        """Whether columns have as many values, by the ids of their nodes, as the rows of their file need."""
-        return all(values[node] in (num_rows, num_rows * factor) for node, factor in self.counted)
+    def of_other_rows(self, columns: Mapping[int, Column], num_rows: int) -> Column | None:
+        """The first of the columns, by the ids of their nodes, that has other rows than its file; None without any."""
+        for node, factor in self.counted:
+            if columns[node].num_rows not in (num_rows, num_rows * factor):
+                return columns[node]
+        return None
 
     def prepared(self, columns: Mapping[int, Column], specs: SpecCache) -> Prepared:
         """The field with its columns, by the ids of their nodes."""

@@ -95,9 +95,10 @@ def _parse_alike(
     files: Sequence[FileColumns], wanted: Sequence[tuple[Field, Placed]], numbers: Sequence[int]
 ) -> None:
     """Parse these columns of files that have the same columns."""
-    parsed = _parsed([file for file in files if file.container.is_whole], [numbers] * len(files))
-    if parsed is None:
+    files = [file for file in files if file.container.is_whole]
+    if not files:
         return
+    parsed = _parsed(files, [numbers] * len(files))
     layouts: dict[tuple[int, ...], Layout | None] = {}
     for n, file in enumerate(parsed.files):
         columns = {number: parsed.column(n, place) for place, number in enumerate(numbers)}
@@ -109,24 +110,21 @@ def _parse_alike(
                 layouts[key] = _usual_layout(file, field, placed, pages)
             layout = layouts[key]
             by_node = {node: columns[number] for node, number in placed.numbers.items()}
-            rows = {node: column.num_rows for node, column in by_node.items()}
-            if layout is not None and layout.has_rows(rows, file.container.num_rows):
+            if layout is not None and layout.of_other_rows(by_node, file.container.num_rows) is None:
                 file.prepared[field] = layout.prepared(by_node, file.specs)
 
 
-def _parsed(files: Sequence[FileColumns], numbers: Sequence[Sequence[int]]) -> _ParsedColumns | None:
-    """Columns of files that hold all their metadata; None if there is no file.
+def _parsed(files: Sequence[FileColumns], numbers: Sequence[Sequence[int]]) -> _ParsedColumns:
+    """Columns of files that hold all their metadata; at least one file.
 
     Raises
     ------
     FormatError, LimitError, UnsupportedError
         One of them is damaged, or larger than the limits allow.
     """
-    if not files:
-        return None
     containers = [file.container for file in files]
     arrays = {id(mine): np.array(mine) for mine in numbers}
-    pairs = [(container, arrays[id(mine)]) for container, mine in zip(containers, numbers, strict=False)]
+    pairs = [(container, arrays[id(mine)]) for container, mine in zip(containers, numbers, strict=True)]
     positions = np.array([container.positions[mine] for container, mine in pairs])
     lengths = np.array([container.lengths[mine] for container, mine in pairs])
     first, last = positions.min(axis=1), (positions + lengths).max(axis=1)
@@ -193,7 +191,7 @@ class _ParsedColumns:
         most = np.maximum(sizes * 8, self.files[0].limits.rows_per_file)
         if (furthest > sizes[:, None]).any() or (self.num_rows > most[:, None]).any():
             raise FormatError("a column has more than its file, or more rows than the limit")
-        for file, numbers, taken in zip(self.files, self._numbers, nbytes.tolist(), strict=False):
+        for file, numbers, taken in zip(self.files, self._numbers, nbytes.tolist(), strict=True):
             charged = {(number, "pages"): n for number, n in zip(numbers, taken, strict=True)}
             file.ledger.charge_all(charged, file.source.size)
 
@@ -329,11 +327,10 @@ def join_fields(files: Sequence[FileColumns], fields: Sequence[Field]) -> list[J
         with suppress(LanceError):
             numbers = _numbers_of(chosen)
             parsed = _parsed(files, numbers)
-            if parsed is not None:
-                return [
-                    _joined_field(parsed, field, mine, numbers[0]) if is_alike else None
-                    for field, mine, is_alike in zip(fields, placed, alike, strict=True)
-                ]
+            return [
+                _joined_field(parsed, field, mine, numbers[0]) if is_alike else None
+                for field, mine, is_alike in zip(fields, placed, alike, strict=True)
+            ]
     return [None] * len(fields)
 
 

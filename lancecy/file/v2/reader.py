@@ -185,9 +185,6 @@ class V2Reader:
     def _field_read(self, field: Field, known: Prepared, rows: RowSelection) -> FieldRead:
         return FieldRead(field, known, self.columns.after, self.source, rows, self.columns.limits)
 
-    def _known(self, field: Field) -> Prepared | None:
-        return self.columns.known(field)
-
     # -- columns
 
     def stores_dictionary(self, field: Field) -> bool:
@@ -199,7 +196,7 @@ class V2Reader:
 
     def knows(self, field: Field) -> bool:
         """Whether the field's columns are parsed, or can be without a request."""
-        return self._known(field) is not None
+        return self.columns.known(field) is not None
 
     def prepare(self, fields: Sequence[Field]) -> Read[None]:
         """Parse the metadata of these fields' columns: one round of requests if it is large and not known yet."""
@@ -270,7 +267,7 @@ class V2Reader:
         return self._per_row(column)
 
     def _primary(self, field: Field) -> Column | None:
-        known = self._known(field)
+        known = self.columns.known(field)
         return None if known is None else known.primary()
 
     def _per_row(self, column: Column) -> Int64:
@@ -297,7 +294,7 @@ class V2Reader:
         """
         first, last = self.source.size, 0
         for field in fields:
-            known = self._known(field)
+            known = self.columns.known(field)
             if known is None:
                 return None
             for column in known.columns.values():
@@ -311,7 +308,7 @@ class V2Reader:
 
     def column_bytes(self, field: Field) -> int:
         """Encoded bytes of the field and all below it; an estimate if the metadata is large and not read yet."""
-        known = self._known(field)
+        known = self.columns.known(field)
         if known is not None and known.leaves:
             return known.stored_bytes
         if known is not None:
@@ -325,7 +322,7 @@ class V2Reader:
 
     def decoded_bytes(self, field: Field) -> int:
         """:meth:`column_bytes` once the field is decoded, as far as the metadata of its pages tell."""
-        known = self._known(field)
+        known = self.columns.known(field)
         return max(self.column_bytes(field), 0 if known is None else known.decoded_bytes)
 
     def stats(self, paths: Mapping[tuple[str, ...], Sequence[Field]]) -> Read[StatsTable]:
@@ -343,7 +340,7 @@ class V2Reader:
                 starts = self.page_starts(chain[0])
             if chain[-1].id not in self.field_ids or not chain[-1].is_leaf or chain[-1].is_blob:
                 continue
-            known = self._known(chain[0])
+            known = self.columns.known(chain[0])
             column = None if known is None else known.columns.get(chain[-1].id)
             if column is not None and all(node.is_struct for node in chain[:-1]):
                 pages = self._per_row(column)

@@ -87,9 +87,6 @@ class Parts:
             return cls(parts[0], _AT_START, sizes)
         return cls(np.concatenate(parts), np.cumsum(sizes) - sizes, sizes)
 
-    def __len__(self) -> int:
-        return self.sizes.size
-
     def only(self, number: int) -> Parts:
         """One of them."""
         return Parts(self.memory, self.starts[number : number + 1], self.sizes[number : number + 1])
@@ -253,10 +250,10 @@ def decode_column_arrays(parts: Parts, limits: Limits) -> ColumnArrays:
     found = _rooms(starts.size, _FEW_PAGES * (1 + starts.size), _FEW_BUFFERS * (1 + starts.size))
     kernels.column_pages(memory, starts, sizes, *found)
     num_pages, num_buffers, most_pages = _totals(found[3])
+    limits.check("pages", most_pages, "number of pages")
     if num_pages > found[1].shape[1] or num_buffers > found[2].shape[1]:
         found = _rooms(starts.size, num_pages, num_buffers)
         kernels.column_pages(memory, starts, sizes, *found)
-    limits.check("pages", most_pages, "number of pages")
     edges, pages, buffers, counts = found
     return ColumnArrays(
         edges[:, : num_pages + starts.size], pages[:, :num_pages], buffers[:, :num_buffers], counts
