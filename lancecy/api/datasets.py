@@ -488,10 +488,13 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
     def versions(self) -> list[dict[str, Any]]:
         """All versions, oldest first: ``{"version": int, "timestamp": datetime, "metadata": dict}``.
 
-        Reads one manifest per version.
+        Reads one manifest per version, several at a time from a remote store.
         """
-        found = list_versions(self._snapshot.store, self._session, self._snapshot.versions)
-        return [_described(version) for version in found]
+        store = self._snapshot.store
+        found = list_versions(store, self._session, self._snapshot.versions)
+        if store.traits.is_mapped:
+            return [_described(version) for version in found]
+        return self._session.map_requests(_described, found)
 
     def get_version(self) -> dict[str, Any]:
         """This version as :meth:`versions` describes it."""

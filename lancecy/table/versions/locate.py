@@ -23,6 +23,7 @@ from lancecy.table.requests import Steps
 from lancecy.table.versions import ManifestLocation, VersionStore, version_store
 from lancecy.table.versions.damage import with_remedy
 from lancecy.table.wire import manifest as manifest_wire
+from lancecy.table.wire.outline import Outline, decode_outline
 
 __all__ = ["Version", "as_of", "at_version", "latest", "list_versions", "locations", "parse_time", "read"]
 
@@ -107,12 +108,15 @@ def read(
     """
     memory = fetch(store, location, limits)
     manifest = manifest_wire.decode(memory, location.path, limits)
-    if manifest.version != location.version:
-        raise FormatError(
-            f"the manifest named for version {location.version} is of version {manifest.version}",
-            path=location.path,
-        )
+    _check_number(manifest.version, location)
     return manifest, memory
+
+
+def _check_number(version: int, location: ManifestLocation) -> None:
+    if version != location.version:
+        raise FormatError(
+            f"the manifest named for version {location.version} is of version {version}", path=location.path
+        )
 
 
 def fetch(store: Store, location: ManifestLocation, limits: Limits = DEFAULT_LIMITS) -> Memory:
@@ -143,36 +147,24 @@ class Version:
     limits: Limits = DEFAULT_LIMITS
 
     @cached_property
+    def _outline(self) -> Outline:
+        try:
+            memory = fetch(self.store, self.location, self.limits)
+            outline = decode_outline(memory, self.location.path, self.limits)
+            _check_number(outline.version, self.location)
+        except FormatError as error:
+            raise with_remedy(error, self.store.uri)
+        return outline
+
+    @property
     def timestamp(self) -> datetime | None:
         """Time of the version, UTC; None if the writer did not record it."""
-        memory = fetch(self.store, self.location, self.limits)
-        try:
-            return manifest_wire.decode_timestamp(memory, self.location.path, self.limits)
-        except FormatError as error:
-            raise with_remedy(error, self.store.uri)
+        return self._outline.timestamp
 
-    @cached_property
+    @property
     def summary(self) -> dict[str, str]:
         """Counts in decimal under the reference's keys; a count missing in the manifest is 0."""
-        try:
-            manifest, _ = read(self.store, self.location, self.limits)
-        except FormatError as error:
-            raise with_remedy(error, self.store.uri)
-        fragments = manifest.fragments
-        files = [file for fragment in fragments for file in fragment.files]
-        deletions = [f.deletion_file for f in fragments if f.deletion_file is not None]
-        rows = sum(fragment.physical_rows or 0 for fragment in fragments)
-        deleted = sum(deletion.num_deleted_rows or 0 for deletion in deletions)
-        counts = {
-            "total_data_file_rows": rows,
-            "total_data_files": len(files),
-            "total_deletion_file_rows": deleted,
-            "total_deletion_files": len(deletions),
-            "total_files_size": sum(file.size or 0 for file in files),
-            "total_fragments": len(fragments),
-            "total_rows": rows - deleted,
-        }
-        return {key: str(count) for key, count in counts.items()}
+        return {key: str(count) for key, count in self._outline.counts.items()}
 
 
 def list_versions(

@@ -1,8 +1,7 @@
 """A long list of fragments as columns, checked at once, so that opening a table need not build them.
 
-Concatenated serialized messages are one message. A type with the same fields, all repeated, decodes it to
-columns: one array of all ids, one of all row counts. A value missing in a message would shift its column, so
-a mark that no accepted message can hold precedes each message; marks in a file only make their number wrong.
+Messages become columns (``message_columns``). A value missing in a message would shift its column, so a mark
+that no accepted message can hold precedes each message; marks in a file only make their number wrong.
 
 For anything unusual :func:`check_bulk` returns None, and ``wire.manifest`` checks the fragments one by one and
 raises the error, if there is one.
@@ -13,16 +12,14 @@ Facts: table sheet, section 2.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
 from typing import Any
 
 import numpy as np
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from google.protobuf.message import Message
 from numpy.typing import NDArray
 
 from lancecy.limits import Limits
 from lancecy.table.fragment_table import FileForm, FragmentTable
+from lancecy.table.wire.message_columns import parsed_columns
 
 __all__ = ["MIN_FRAGMENTS", "check_bulk"]
 
@@ -31,29 +28,6 @@ Int64 = NDArray[np.int64]
 MIN_FRAGMENTS = 48
 """Shorter lists are faster to build than to check in bulk."""
 
-_COLUMNS = {
-    "Manifest": {"fragments": (2, "bytes")},
-    "Fragments": {
-        "id": (1, "uint64"),
-        "files": (2, "bytes"),
-        "deletion_files": (3, "bytes"),
-        "physical_rows": (4, "uint64"),
-        # Overlays, and row ids and versions in hidden columns are not supported.
-        "overlays": (11, "bytes"),
-        "row_id_columns": (12, "bytes"),
-        "updated_columns": (13, "bytes"),
-        "created_columns": (14, "bytes"),
-    },
-    "Files": {
-        "fields": (2, "int32"),
-        "column_indices": (3, "int32"),
-        "major": (4, "uint32"),
-        "minor": (5, "uint32"),
-        "size": (6, "uint64"),
-        "base_id": (7, "uint32"),
-    },
-    "DeletionFiles": {"file_type": (1, "int32"), "num_deleted_rows": (4, "uint64")},
-}
 # Beyond the range of fragment ids, row counts and field ids.
 _MARK = (1 << 64) - 1
 _FIELD_MARK = -(1 << 31)
@@ -98,10 +72,10 @@ def check_bulk(manifest: bytes, count: int, limits: Limits) -> FragmentTable | N
         do not exceed them and have a known type, every file names as many columns as fields or
         none, and no unsupported feature is used. None implies nothing.
     """
-    pieces = list(_parsed("Manifest", manifest).fragments)
+    pieces = list(parsed_columns("Manifest", manifest).fragments)
     if len(pieces) != count:
         return None
-    table = _parsed("Fragments", _marked(_FRAGMENT_MARK, pieces))
+    table = parsed_columns("Fragments", _marked(_FRAGMENT_MARK, pieces))
     if table.overlays or table.row_id_columns or table.updated_columns or table.created_columns:
         return None
     ids = _aligned(np.array(table.id, np.uint64), count)
@@ -125,7 +99,7 @@ def check_bulk(manifest: bytes, count: int, limits: Limits) -> FragmentTable | N
 
 def _files(pieces: list[bytes]) -> tuple[tuple[FileForm, ...], Int64, NDArray[np.float64], Int64] | None:
     """Forms, form, size and base of every data file; None unless each has one column for each field, or names none."""
-    table, count = _parsed("Files", _marked(_FILE_MARK, pieces)), len(pieces)
+    table, count = parsed_columns("Files", _marked(_FILE_MARK, pieces)), len(pieces)
     stored = np.array(table.fields, np.int32)
     fields = _widths(stored, _FIELD_MARK, count)
     columns = _widths(np.array(table.column_indices, np.int32), _FIELD_MARK, count)
@@ -162,7 +136,7 @@ def _forms(
 
 def _deletions(files: list[bytes], count: int) -> tuple[Int64, NDArray[np.bool_]] | None:
     """(count,) deleted rows of each fragment, and whether it has a deletion file; None also where one does not state them."""
-    table = _parsed("DeletionFiles", b"".join(files))
+    table = parsed_columns("DeletionFiles", b"".join(files))
     stated = np.array(table.num_deleted_rows, np.uint64)
     # A count of 0 is unknown, like a missing one.
     if stated.size != len(files) or not stated.all() or any(kind not in (0, 1) for kind in table.file_type):
@@ -197,31 +171,3 @@ def _widths(values: NDArray[Any], mark: int, count: int) -> NDArray[np.int64] | 
 
 def _marked(mark: bytes, pieces: Iterable[bytes]) -> bytes:
     return mark.join([b"", *pieces])
-
-
-def _parsed(name: str, data: bytes) -> Any:
-    message = _columns(name)()
-    message.ParseFromString(data)
-    return message
-
-
-@cache
-def _columns(name: str) -> type[Message]:
-    """The message type ``name`` of ``_COLUMNS``, every field of it repeated."""
-    file = descriptor_pb2.FileDescriptorProto(
-        name="lancecy/bulk.proto", package="lancecy.bulk", syntax="proto3"
-    )
-    kinds = descriptor_pb2.FieldDescriptorProto
-    for title, fields in _COLUMNS.items():
-        described = file.message_type.add(name=title)
-        for label, (number, kind) in fields.items():
-            described.field.add(
-                name=label,
-                number=number,
-                type=kinds.Type.Value(f"TYPE_{kind.upper()}"),
-                label=kinds.LABEL_REPEATED,
-            )
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(file.SerializeToString())
-    found: type[Message] = message_factory.GetMessageClass(pool.FindMessageTypeByName(f"lancecy.bulk.{name}"))
-    return found

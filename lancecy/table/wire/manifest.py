@@ -40,7 +40,6 @@ __all__ = [
     "Written",
     "decode",
     "decode_message",
-    "decode_timestamp",
     "decode_written",
     "encode",
     "section",
@@ -139,7 +138,7 @@ def decode_written(data: Written, limits: Limits = DEFAULT_LIMITS) -> Manifest:
 
 
 def _decoded(memory: Memory, limits: Limits) -> tuple[Manifest, table_pb2.Manifest]:
-    raw = _message_bytes(memory, limits)
+    raw = message_bytes(memory, limits)
     message = parse_message(table_pb2.Manifest, raw, "manifest", limits)
 
     def look() -> _Found:
@@ -226,7 +225,7 @@ def with_places(
         The file is damaged.
     """
     try:
-        raw = _message_bytes(np.frombuffer(data, np.uint8), limits)
+        raw = message_bytes(np.frombuffer(data, np.uint8), limits)
         message = parse_message(table_pb2.Manifest, raw, "manifest", limits)
         known = decode_base_paths(message.base_paths)
     except LanceError as error:
@@ -240,24 +239,6 @@ def with_places(
     body = message.SerializeToString(deterministic=True)
     sections = data[: len(data) - _FOOTER_BYTES - len(raw) - 4]
     return b"".join([sections, len(body).to_bytes(4, "little"), body, data[-_FOOTER_BYTES:]])
-
-
-def decode_timestamp(memory: Memory, path: str, limits: Limits = DEFAULT_LIMITS) -> datetime | None:
-    """The time of the version in this manifest file (UTC), or None if it states none.
-
-    Raises
-    ------
-    FormatError, LimitError
-        As :func:`decode`, but fragments and fields are not checked.
-    """
-    try:
-        return _timestamp(
-            parse_message(table_pb2.Manifest, _message_bytes(memory, limits), "manifest", limits)
-        )
-    except LanceError as error:
-        if isinstance(error, FormatError):
-            error.path = path
-        raise error.within(path)
 
 
 def section(memory: Memory, position: int, what: str) -> tuple[int, int]:
@@ -277,7 +258,14 @@ def section(memory: Memory, position: int, what: str) -> tuple[int, int]:
     return position + 4, length
 
 
-def _message_bytes(memory: Memory, limits: Limits) -> bytes:
+def message_bytes(memory: Memory, limits: Limits) -> bytes:
+    """The serialized message of a manifest file.
+
+    Raises
+    ------
+    FormatError, LimitError
+        The file does not end as a manifest does, or the message is too long.
+    """
     if memory.size < _FOOTER_BYTES + 4:
         raise TruncatedError(f"a manifest file of {memory.size} bytes")
     footer = memory[-_FOOTER_BYTES:].tobytes()
@@ -310,7 +298,7 @@ def _manifest(
         found.table,
         found.one,
         version=message.version,
-        timestamp=_timestamp(message),
+        timestamp=time_of(message),
         tag=message.tag or None,
         reader_flags=message.reader_feature_flags,
         writer_flags=message.writer_feature_flags,
@@ -339,7 +327,14 @@ def _transaction_section(message: table_pb2.Manifest, memory: Memory) -> tuple[i
     return None
 
 
-def _timestamp(message: table_pb2.Manifest) -> datetime | None:
+def time_of(message: table_pb2.Manifest) -> datetime | None:
+    """The time of a version, UTC; None if the message states none.
+
+    Raises
+    ------
+    FormatError
+        It is no point in time.
+    """
     if not message.HasField("timestamp"):
         return None
     seconds, nanos = message.timestamp.seconds, message.timestamp.nanos

@@ -19,7 +19,8 @@ from lancecy.limits import Limits
 from lancecy.proto import table_pb2
 from lancecy.table.manifest import DeletionFileType, ExternalFile, Manifest
 from lancecy.table.wire import manifest as manifest_wire
-from lancecy.table.wire.manifest import decode, decode_timestamp
+from lancecy.table.wire.manifest import decode
+from lancecy.table.wire.outline import decode_outline
 from tests.helpers.builders import (
     MADE_AT,
     encode_manifest,
@@ -89,7 +90,7 @@ def test_what_old_releases_leave_out_is_none() -> None:
     assert manifest == Manifest(1, manifest.schema)
     assert manifest.schema.fields == ()
     assert manifest.max_fragment_id is None
-    assert decode_timestamp(memory_of(manifest_file(message)), PATH) is None
+    assert decode_outline(memory_of(manifest_file(message)), PATH).timestamp is None
 
 
 def test_zero_is_not_absent() -> None:
@@ -136,7 +137,7 @@ def test_section_that_passes_the_end_is_refused(name: str, position: int) -> Non
 def test_timestamp_is_in_utc_with_microseconds() -> None:
     data = encode_manifest(make_manifest())
     assert decoded(data).timestamp == MADE_AT
-    assert decode_timestamp(memory_of(data), PATH) == MADE_AT
+    assert decode_outline(memory_of(data), PATH).timestamp == MADE_AT
     early = altered(lambda m: m.timestamp.FromDatetime(datetime(1960, 1, 1)))
     assert decoded(early).timestamp == datetime(1960, 1, 1, tzinfo=UTC)
 

@@ -1,0 +1,90 @@
+"""What a list of versions tells of each: its number, its time, and counts of its files and rows.
+
+No fragment is built or checked, so that thousands of versions are listed in little time.
+
+Facts: table sheet, section 2.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cached_property
+
+from lancecy.errors import FormatError, LanceError, UnsupportedError
+from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.proto import table_pb2
+from lancecy.records import dataclass
+from lancecy.schema_wire import parse_message
+from lancecy.store.base import Memory
+from lancecy.table.wire.manifest import message_bytes, time_of
+from lancecy.table.wire.message_columns import parsed_columns
+
+__all__ = ["Outline", "decode_outline"]
+
+
+@dataclass(frozen=True, eq=False)
+class Outline:
+    """One version, as its manifest file states it.
+
+    Attributes
+    ----------
+    version : int
+    timestamp : datetime or None
+        UTC; None if the writer did not record it.
+    message : bytes
+        The serialized ``lance.table.Manifest``.
+    """
+
+    version: int
+    timestamp: datetime | None
+    message: bytes
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """Counts under the reference's keys; a count missing in the manifest is 0."""
+        pieces = parsed_columns("Manifest", self.message).fragments
+        fragments = parsed_columns("Fragments", b"".join(pieces))
+        files = parsed_columns("Files", b"".join(fragments.files))
+        deletions = parsed_columns("DeletionFiles", b"".join(fragments.deletion_files))
+        rows, deleted = sum(fragments.physical_rows), sum(deletions.num_deleted_rows)
+        return {
+            "total_data_file_rows": rows,
+            "total_data_files": len(fragments.files),
+            "total_deletion_file_rows": deleted,
+            "total_deletion_files": len(fragments.deletion_files),
+            "total_files_size": sum(files.size),
+            "total_fragments": len(pieces),
+            "total_rows": rows - deleted,
+        }
+
+
+def decode_outline(memory: Memory, path: str, limits: Limits = DEFAULT_LIMITS) -> Outline:
+    """The outline of the version in a manifest file.
+
+    Parameters
+    ----------
+    memory : (file size,) uint8
+        The whole file. Not kept.
+    path : str
+        For errors.
+
+    Raises
+    ------
+    FormatError, LimitError
+        As ``manifest.decode``, but fragments and fields are not checked.
+    UnsupportedError
+        The fragments are in a fragment tree.
+    """
+    try:
+        raw = message_bytes(memory, limits)
+        message = parse_message(table_pb2.Manifest, raw, "manifest", limits)
+        if message.HasField("fragment_tree"):
+            raise UnsupportedError(
+                "the fragments of this table are in a fragment tree", feature="fragment tree"
+            )
+        limits.check("fragments", len(message.fragments), "number of fragments")
+        return Outline(message.version, time_of(message), raw)
+    except LanceError as error:
+        if isinstance(error, FormatError):
+            error.path = path
+        raise error.within(path)
