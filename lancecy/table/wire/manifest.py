@@ -15,7 +15,7 @@ Facts: table sheet, sections 1 and 2; file sheet 0.1, section 7.1.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
@@ -35,6 +35,7 @@ from lancecy.table.fragment_table import FragmentTable
 from lancecy.table.manifest import BasePath, Fragment, Manifest, WriterVersion
 from lancecy.table.wire.fragment import decode_base_paths, decode_fragment
 from lancecy.table.wire.fragments_bulk import MIN_FRAGMENTS, check_bulk
+from lancecy.table.wire.message_columns import parsed_columns
 
 __all__ = [
     "Written",
@@ -62,6 +63,8 @@ _DETACHED = 1 << 63
 # version that a change is made from, and its result.
 _KEPT_BYTES = 1 << 20
 _LARGE_KEPT_BYTES = 4 << 20
+# Of a manifest with more fragments, none are kept for the next version.
+_MOST_FRAGMENTS = 1 << 14
 
 
 def decode(memory: Memory, path: str, limits: Limits = DEFAULT_LIMITS) -> Manifest:
@@ -355,10 +358,15 @@ def _writer(message: table_pb2.Manifest) -> WriterVersion | None:
 def _checked_in_bulk(message: table_pb2.Manifest, raw: bytes, limits: Limits) -> _Found:
     """What makes the checked fragments."""
     count = limits.check("fragments", len(message.fragments), "number of fragments")
-    if count >= MIN_FRAGMENTS:
-        found = check_bulk(raw, count, limits)
-        if found is not None:
-            return _Found(partial(_fragments, message, limits), lambda: found, partial(_one, message, limits))
+    if count < MIN_FRAGMENTS:
+        fragments = _fragments(message, limits)
+        return _Found(lambda: fragments)
+    if _RECENT.has_most(_pieces(message), limits):
+        fragments = _fragments(message, limits)
+        return _Found(lambda: fragments, partial(check_bulk, raw, count, limits))
+    found = check_bulk(raw, count, limits)
+    if found is not None:
+        return _Found(partial(_fragments, message, limits), lambda: found, partial(_one, message, limits))
     fragments = _fragments(message, limits)
     return _Found(lambda: fragments)
 
@@ -373,10 +381,48 @@ def _one(message: table_pb2.Manifest, limits: Limits, index: int) -> Fragment:
     return decode_fragment(message.fragments[index], {}, limits)
 
 
+class _RecentFragments:
+    """The fragments of the manifest that was decoded last, by their messages: the next version has most of them too.
+
+    Safe to share between threads, as both are replaced at once.
+    """
+
+    def __init__(self) -> None:
+        self._kept: tuple[Limits | None, dict[bytes, Fragment]] = None, {}
+
+    def of(self, limits: Limits) -> Mapping[bytes, Fragment]:
+        """The fragments that these limits allow."""
+        allowed_by, fragments = self._kept
+        return fragments if allowed_by == limits else {}
+
+    def has_most(self, pieces: Sequence[bytes], limits: Limits) -> bool:
+        """Whether few of these fragments are new, so that it takes less time to make them than to check all."""
+        known = self.of(limits)
+        return bool(known) and 8 * sum(piece not in known for piece in pieces) <= len(pieces)
+
+    def keep(self, pieces: Sequence[bytes], fragments: Sequence[Fragment], limits: Limits) -> None:
+        if len(fragments) <= _MOST_FRAGMENTS:
+            self._kept = limits, dict(zip(pieces, fragments, strict=True))
+
+
+_RECENT = _RecentFragments()
+
+
+def _pieces(message: table_pb2.Manifest) -> Sequence[bytes]:
+    """The serialized message of each fragment."""
+    found: Sequence[bytes] = parsed_columns("Manifest", message.SerializeToString()).fragments
+    return found
+
+
 def _fragments(message: table_pb2.Manifest, limits: Limits) -> tuple[Fragment, ...]:
+    pieces, known = list(_pieces(message)), _RECENT.of(limits)
     # Most fragments list the same fields, and share one tuple.
     shared: dict[tuple[int, ...], tuple[int, ...]] = {}
-    fragments = [decode_fragment(part, shared, limits) for part in message.fragments]
+    fragments = [
+        known.get(piece) or decode_fragment(message.fragments[index], shared, limits)
+        for index, piece in enumerate(pieces)
+    ]
+    _RECENT.keep(pieces, fragments, limits)
     ids = [fragment.id for fragment in fragments]
     if any(one >= following for one, following in pairwise(ids)):
         fragments = _ordered(fragments, message)

@@ -364,3 +364,25 @@ def test_manifest_that_was_written_is_the_one_in_its_bytes(
         assert written is not read
         for attribute in (*(field.name for field in fields(read)), "num_rows"):
             assert getattr(written, attribute) == getattr(read, attribute), (read.version, attribute)
+
+
+@folded("count", [3, 500])
+def test_versions_share_the_fragments_that_both_have(count: int) -> None:
+    message = table_pb2.Manifest(version=1)
+    for number in range(count):
+        message.fragments.add(id=number, physical_rows=10).files.add(path=f"{number}", fields=[0])
+    first = decoded(manifest_file(message))
+    before = first.fragments
+    message.version = 2
+    message.fragments[1].deletion_file.num_deleted_rows = 1
+    message.fragments.add(id=count, physical_rows=1 << 20)
+    second = decoded(manifest_file(message))
+    assert [one is other for one, other in zip(before, second.fragments, strict=False)] == [
+        number != 1 for number in range(count)
+    ]
+    assert second.fragments[1].deletion_file is not None
+    assert second.fragment_table.live.tolist() == [10, 9, *[10] * (count - 2), 1 << 20]
+    assert first.fragments == before
+    # What other limits allow is checked again.
+    with pytest.raises(LimitError, match="rows"):
+        decode(memory_of(manifest_file(message)), PATH, Limits(rows_per_file=1 << 10)).fragments  # noqa: B018
