@@ -1,4 +1,4 @@
-"""Compares branches, clones and tags by lancecy and pylance: milliseconds for the same work on the same table.
+"""Compares branches, clones, tags and histories by lancecy and pylance: milliseconds for the same work on the same table.
 
 usage: python bench/compare_refs.py [--fragments 1,10000] [--repeat 7] [--works branch,clone] [--fsync] [--markdown]
 
@@ -27,6 +27,7 @@ from compare import machine, show
 from compare_changes import ENGINES, MODULES, scalars
 
 TAGS = 100
+VERSIONS = 100
 SMALL = 1000
 """A deep clone copies at most so many fragments."""
 
@@ -50,6 +51,12 @@ class Place:
     @property
     def uri(self) -> str:
         return str(self.folder / "t.lance")
+
+
+def _make_versions(place: Place) -> object:
+    for number in range(VERSIONS):
+        place.dataset.update_config({"number": str(number)})
+    return VERSIONS
 
 
 def _make_tags(place: Place) -> object:
@@ -96,6 +103,10 @@ WORKS: dict[str, Work] = {
     f"create {TAGS} tags": Work(_make_tags),
     f"read {TAGS} tags": Work(_read_tags, _make_tags),
     f"list {TAGS} tags": Work(lambda place: sorted(place.dataset.tags.list()), _make_tags),
+    f"list {VERSIONS} versions": Work(lambda place: len(place.dataset.versions()), _make_versions),
+    f"{VERSIONS} transactions": Work(
+        lambda place: len(place.dataset.get_transactions(VERSIONS)), _make_versions
+    ),
     "open by number": Work(lambda place: place.library.dataset(place.uri, version=1)),
     "open by tag": Work(lambda place: place.library.dataset(place.uri, version="v7"), _make_tags),
     "open by branch": Work(
