@@ -15,7 +15,13 @@ import lancecy
 from lancecy.api.delta import DatasetDelta
 from lancecy.api.pylance_names import DATASET_NAMES, FRAGMENT_NAMES
 from lancecy.changes.merge_insert import MergeInsertBuilder
-from lancecy.errors import ColumnNotFoundError, DatasetNotFoundError, FormatError, UnsupportedError
+from lancecy.errors import (
+    ColumnNotFoundError,
+    ConflictError,
+    DatasetNotFoundError,
+    FormatError,
+    UnsupportedError,
+)
 from lancecy.optimize import DatasetOptimizer
 from tests.helpers.folded import folded
 
@@ -66,6 +72,20 @@ def test_what_is_a_method_of_pylances_tables_can_be_called(ds: lancecy.Dataset) 
         methods = {name for name in names if callable(getattr(one, name))}
         assert methods >= {"scanner", "take"}
         assert {name for name in methods if not callable(getattr(other, name))} == set()
+
+
+def test_schemas_of_the_format_become_arrows_under_pylances_name(ds: lancecy.Dataset) -> None:
+    assert ds.lance_schema.to_pyarrow() == lance.dataset(ds.uri).lance_schema.to_pyarrow()
+    _, schema = ds.get_fragments()[0].merge_columns({"one_more": "1"})
+    assert schema.to_pyarrow().names == [*ds.schema.names, "one_more"]
+
+
+def test_an_overwrite_with_files_of_the_table_names_the_operation_for_them(ds: lancecy.Dataset) -> None:
+    fragments, schemas = zip(*(f.merge_columns({"one_more": "1"}) for f in ds.get_fragments()), strict=True)
+    with pytest.raises(ConflictError, match="LanceOperation.Merge commits"):
+        lancecy.commit(ds, lancecy.LanceOperation.Overwrite(schemas[0].to_pyarrow(), fragments))
+    lancecy.commit(ds, lancecy.LanceOperation.Merge(fragments, schemas[0]))
+    assert "one_more" in ds.checkout_latest().schema.names
 
 
 def test_configuration_and_bases_are_dictionaries_and_pylances_calls(ds: lancecy.Dataset) -> None:
