@@ -18,7 +18,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 __all__ = [
     "ColumnNotFoundError",
@@ -384,7 +384,15 @@ class ExpressionError(LanceError, ValueError):
 
 
 class CommitError(LanceError):
-    """A change could not become the next version."""
+    """A change could not become the next version.
+
+    Attributes
+    ----------
+    retryable : bool
+        Whether the same change, made again from the newest version, may succeed; pylance's name.
+    """
+
+    retryable: ClassVar[bool] = False
 
 
 class ConflictError(CommitError):
@@ -394,9 +402,13 @@ class ConflictError(CommitError):
 class RetryableConflictError(ConflictError):
     """The change must be recomputed from the newer version."""
 
+    retryable = True
+
 
 class ContentionError(CommitError):
     """Another writer committed first too often."""
+
+    retryable = True
 
 
 class CommitUnknownError(CommitError):

@@ -568,6 +568,10 @@ class Schema:
         """The Arrow schema, metadata included."""
         return pa.schema([f.arrow_field for f in self.fields], metadata=dict(self.metadata) or None)
 
+    def to_pyarrow(self) -> pa.Schema:
+        """:attr:`arrow`, under pylance's name."""
+        return self.arrow
+
     @cached_property
     def scanned(self) -> Schema:
         """The schema of a scan of all columns; see ``Field.scanned``."""

@@ -24,7 +24,7 @@ from lancecy.api.clones import Clones
 from lancecy.api.diff import TableDiff, compare
 from lancecy.api.history import History
 from lancecy.api.named_tables import NAMESPACE_ALIASES, with_place
-from lancecy.api.pylance_names import DATASET_NAMES, FRAGMENT_NAMES, RefusedNames
+from lancecy.api.pylance_names import DATASET_NAMES, FRAGMENT_NAMES, CallableDict, RefusedNames
 from lancecy.api.refs import Tags
 from lancecy.api.scanners import Scanner
 from lancecy.api.searches import NearestScanner
@@ -469,14 +469,14 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
         }
 
     @property
-    def config(self) -> dict[str, str]:
-        """Configuration of the table."""
-        return dict(self._snapshot.manifest.config)
+    def config(self) -> CallableDict[str, str]:
+        """Configuration of the table; also as a call, as in pylance."""
+        return CallableDict(self._snapshot.manifest.config)
 
     @property
-    def base_paths(self) -> dict[int, Any]:
-        """Base paths by id (:class:`lancecy.table.manifest.BasePath`)."""
-        return dict(self._snapshot.manifest.base_paths)
+    def base_paths(self) -> CallableDict[int, Any]:
+        """Base paths by id (:class:`lancecy.table.manifest.BasePath`); also as a call, as in pylance."""
+        return CallableDict(self._snapshot.manifest.base_paths)
 
     @property
     def stats(self) -> DatasetStats:
@@ -882,6 +882,28 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
             A blob names an external object that the table may not read.
         """
         return blobs.take_blobs(self._context, blob_column, ids, addresses, indices, buffer_size=buffer_size)
+
+    @checked_arguments(WITHOUT_SCAN_OPTIONS)
+    def slice(self, start: int, end: int, columns: Columns = None) -> pa.Table:
+        """Rows from a position to before another one, in table order.
+
+        Parameters
+        ----------
+        start, end : int
+            Positions among the rows that are not deleted; those beyond the last row are left out.
+        columns : as for :meth:`scanner`
+
+        Raises
+        ------
+        ValueError
+            ``start`` is negative or greater than ``end``.
+        """
+        start, end = whole_number("start", start), whole_number("end", end)
+        if start < 0:
+            raise ValueError(f"start must not be negative, got {start}")
+        if end < start:
+            raise ValueError(f"end must be at least start, which is {start}, got {end}")
+        return self.to_table(columns, limit=end - start, offset=start)
 
     @checked_arguments(WITHOUT_SCAN_OPTIONS)
     def sample(

@@ -1,11 +1,14 @@
-"""Names that pylance has and lancecy has not: an error for each that says what does the same, or why nothing does."""
+"""Names of pylance: properties that are methods there, and missing ones, each with an error that says what does the same."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-__all__ = ["DATASET_NAMES", "FRAGMENT_NAMES", "RefusedNames"]
+__all__ = ["DATASET_NAMES", "FRAGMENT_NAMES", "CallableDict", "RefusedNames"]
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 _ARROW = "to_pyarrow_dataset() has the methods of a pyarrow dataset"
 _VECTORS = "lancecy makes no vector indices yet, and nearest compares every row"
@@ -38,7 +41,6 @@ DATASET_NAMES: Mapping[str, str] = {
     "read_blobs": "take_blobs returns files, which are read with read()",
     "remap_row_addrs": "compactions of lancecy write no index of moved rows; stable row ids survive them",
     "replace_schema": "add_columns, alter_columns, drop_columns and update_schema_metadata change the schema",
-    "slice": "to_table(columns, limit=end - start, offset=start) returns these rows",
     "sort_by": "to_table(order_by=…) sorts",
     "storage_options_accessor": _OPTIONS,
     "tracked_files": "get_fragments() of each version name their files",
@@ -66,3 +68,17 @@ class RefusedNames:
             raise AttributeError(
                 f"{type(self).__name__!r} object has no attribute {name!r}{why}", name=name, obj=self
             )
+
+
+class CallableDict(dict[_K, _V]):
+    """A dictionary of a property that is a method in pylance: a call returns the dictionary.
+
+    Examples
+    --------
+    >>> config = CallableDict({"owner": "me"})
+    >>> config["owner"], config() == config
+    ('me', True)
+    """
+
+    def __call__(self) -> CallableDict[_K, _V]:
+        return self

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,29 @@ from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.explain import human_bytes
 
-__all__ = ["DatasetStats", "Layout", "layout"]
+__all__ = ["DataStatistics", "DatasetStats", "FieldStatistics", "Layout", "layout"]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldStatistics:
+    """Encoded bytes of a top-level column and of everything below it, by field id."""
+
+    id: int
+    bytes_on_disk: int
+
+
+class DataStatistics(dict[str, int]):
+    """Encoded bytes by the names of top-level columns.
+
+    Attributes
+    ----------
+    fields : list of FieldStatistics
+        The same by field id, as pylance has it; of nested columns, only the whole.
+    """
+
+    def __init__(self, sizes: Mapping[str, int], fields: Sequence[FieldStatistics]) -> None:
+        super().__init__(sizes)
+        self.fields = list(fields)
 
 
 class DatasetStats:
@@ -36,15 +58,15 @@ class DatasetStats:
             ),
         }
 
-    def data_stats(self) -> dict[str, int]:
+    def data_stats(self) -> DataStatistics:
         """Encoded bytes per top-level column; opens the metadata of every data file."""
         context = self._context
-        totals = dict.fromkeys(context.snapshot.schema.names, 0)
         fields = context.snapshot.schema.fields
+        totals = dict.fromkeys((field.name for field in fields), 0)
         for files in context.several_files([fragment.id for fragment in context.fragments], fields):
             for field in fields:
                 totals[field.name] += files.estimated_bytes([field])
-        return totals
+        return DataStatistics(totals, [FieldStatistics(field.id, totals[field.name]) for field in fields])
 
     def index_stats(self, name: str) -> dict[str, Any]:
         """See :meth:`lancecy.Dataset.index_statistics`."""

@@ -182,7 +182,7 @@ def _at_least(name: str, value: Any, least: int) -> int:
 
 def _vector_type(name: str, data_type: pa.DataType) -> tuple[pa.DataType, int]:
     """Type of the numbers of a vector, and how many there are."""
-    found = bare_type(data_type)
+    found = data_type.storage_type if isinstance(data_type, pa.FixedShapeTensorType) else bare_type(data_type)
     shown = printable(name)
     if pa.types.is_list(found) and pa.types.is_fixed_size_list(bare_type(found.value_type)):
         raise UnsupportedError(

@@ -402,3 +402,31 @@ def test_a_merge_that_gives_old_values_another_type_is_refused_as_by_pylance(ds:
     with pytest.raises(OSError, match="without rewriting it"):
         lance.LanceDataset.commit(ds.uri, theirs, read_version=ds.version)
     assert rows_of(ds.checkout_latest()) == rows_of(ds)
+
+
+def test_conflicts_tell_whether_to_try_again_as_pylances_do(tmp_path: Path) -> None:
+    """A column is replaced twice at once; then rows are appended to a table that was overwritten."""
+    told = []
+    for library in (pytest.importorskip("lance"), lancecy):
+        place, numbers = tmp_path / library.__name__, pa.table({"n": [1, 2]})
+        library.write_dataset(numbers, place)
+
+        def commit(
+            make: Any, library: Any = library, place: Path = place, numbers: pa.Table = numbers
+        ) -> Any:
+            fragment = library.LanceFragment.create(place, numbers)
+            return library.LanceDataset.commit(place, make(library.LanceOperation, fragment), read_version=1)
+
+        commit(_replacement)
+        errors = []
+        for make in (_replacement, lambda operations, fragment: operations.Append([fragment])):
+            with pytest.raises(Exception) as caught:  # noqa: PT011 - of two libraries
+                commit(make)
+            errors.append(caught.value.retryable)
+            library.write_dataset(numbers, place, mode="overwrite")
+        told.append(errors)
+    assert told == [[True, False]] * 2
+
+
+def _replacement(operations: Any, fragment: Any) -> Any:
+    return operations.DataReplacement([operations.DataReplacementGroup(0, fragment.files[0])])

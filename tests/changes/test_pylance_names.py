@@ -15,7 +15,13 @@ import lancecy
 from lancecy.api.delta import DatasetDelta
 from lancecy.api.pylance_names import DATASET_NAMES, FRAGMENT_NAMES
 from lancecy.changes.merge_insert import MergeInsertBuilder
-from lancecy.errors import ColumnNotFoundError, DatasetNotFoundError, FormatError, UnsupportedError
+from lancecy.errors import (
+    ColumnNotFoundError,
+    ConflictError,
+    DatasetNotFoundError,
+    FormatError,
+    UnsupportedError,
+)
 from lancecy.optimize import DatasetOptimizer
 from tests.helpers.folded import folded
 
@@ -56,6 +62,65 @@ CLASSES: list[tuple[Any, Any, set[str]]] = [
 def test_every_public_name_is_there_or_listed(theirs: Any, mine: Any, missing: set[str]) -> None:
     names = {name for name in dir(theirs) if not name.startswith("_")}
     assert {name for name in names if not hasattr(mine, name)} == missing
+
+
+def test_what_is_a_method_of_pylances_tables_can_be_called(ds: lancecy.Dataset) -> None:
+    theirs = lance.dataset(ds.uri)
+    fragments = theirs.get_fragments()[0], ds.get_fragments()[0]
+    for one, other, missing in ((theirs, ds, DATASET_NAMES), (*fragments, FRAGMENT_NAMES)):
+        names = [name for name in dir(one) if not name.startswith("_") and name not in missing]
+        methods = {name for name in names if callable(getattr(one, name))}
+        assert methods >= {"scanner", "take"}
+        assert {name for name in methods if not callable(getattr(other, name))} == set()
+
+
+def test_schemas_of_the_format_become_arrows_under_pylances_name(ds: lancecy.Dataset) -> None:
+    assert ds.lance_schema.to_pyarrow() == lance.dataset(ds.uri).lance_schema.to_pyarrow()
+    _, schema = ds.get_fragments()[0].merge_columns({"one_more": "1"})
+    assert schema.to_pyarrow().names == [*ds.schema.names, "one_more"]
+
+
+def test_an_overwrite_with_files_of_the_table_names_the_operation_for_them(ds: lancecy.Dataset) -> None:
+    fragments, schemas = zip(*(f.merge_columns({"one_more": "1"}) for f in ds.get_fragments()), strict=True)
+    with pytest.raises(ConflictError, match="LanceOperation.Merge commits"):
+        lancecy.commit(ds, lancecy.LanceOperation.Overwrite(schemas[0].to_pyarrow(), fragments))
+    lancecy.commit(ds, lancecy.LanceOperation.Merge(fragments, schemas[0]))
+    assert "one_more" in ds.checkout_latest().schema.names
+
+
+def test_configuration_and_bases_are_dictionaries_and_pylances_calls(ds: lancecy.Dataset) -> None:
+    ds.update_config({"owner": "me"})
+    assert ds.config["owner"] == ds.config()["owner"] == "me"
+    assert ds.base_paths == ds.base_paths() == {}
+    assert ds.config() == lance.dataset(ds.uri).config()
+
+
+def test_bytes_of_columns_are_those_of_pylance_by_id_too(tmp_path: Path) -> None:
+    table = pa.table(
+        {"a": range(1000), "b": [str(i) for i in range(1000)], "s": [{"x": i, "y": [i]} for i in range(1000)]}
+    )
+    lance.write_dataset(table, tmp_path / "t", data_storage_version="2.1").drop_columns(["a"])
+    wanted = {
+        field.id: field.bytes_on_disk for field in lance.dataset(tmp_path / "t").stats.data_stats().fields
+    }
+    found = lancecy.dataset(tmp_path / "t").stats.data_stats()
+    whole = sum(size for number, size in wanted.items() if number > 1)
+    assert [(field.id, field.bytes_on_disk) for field in found.fields] == [(1, wanted[1]), (2, whole)]
+    assert found == {"b": wanted[1], "s": whole}
+
+
+@folded(("start", "end"), [(0, 3), (5, 5), (7, 1000), (2000, 2001), (0, 10)])
+def test_a_slice_is_pylances(ds: lancecy.Dataset, start: int, end: int) -> None:
+    theirs = lance.dataset(ds.uri)
+    assert ds.slice(start, end) == theirs.slice(start, end)
+    column = ds.schema.names[0]
+    assert ds.slice(start, end, [column]) == theirs.slice(start, end, columns=[column])
+
+
+@folded(("start", "end"), [(-1, 2), (3, 2)])
+def test_a_slice_that_is_none_is_refused(ds: lancecy.Dataset, start: int, end: int) -> None:
+    with pytest.raises(ValueError, match="must"):
+        ds.slice(start, end)
 
 
 CHANGES = (

@@ -210,3 +210,18 @@ def test_random_searches_are_answered_as_by_pylance(tmp_path: Path) -> None:
             for prefilter in (False, True):
                 search = {"column": "v", "q": q, "k": int(random.integers(1, 30)), "metric": metric}
                 assert_same(path, columns=["id"], filter="x > 4", prefilter=prefilter, nearest=search)
+
+
+@folded("shape", [[4], [2, 2]])
+def test_tensors_are_vectors(tmp_path: Path, shape: list[int]) -> None:
+    numbers = np.random.default_rng(1).standard_normal((30, 4)).astype(np.float32)
+    kind = pa.fixed_shape_tensor(pa.float32(), shape)
+    stored = pa.FixedSizeListArray.from_arrays(pa.array(numbers.ravel()), 4)
+    tensors = pa.ExtensionArray.from_storage(kind, stored)
+    theirs = lance.write_dataset(pa.table({"id": range(30), "v": tensors}), tmp_path / "t", mode="overwrite")
+    ds = lancecy.dataset(tmp_path / "t")
+    for query in (numbers[3], tensors[3], stored[3]):
+        search = {"column": "v", "q": query, "k": 5}
+        assert ds.to_table(["id"], nearest=search)["id"].to_pylist()[0] == 3
+    wanted = theirs.to_table(columns=["id"], nearest={"column": "v", "q": numbers[3], "k": 5})
+    assert ds.to_table(["id"], nearest=search)["id"].to_pylist() == wanted["id"].to_pylist()

@@ -34,6 +34,7 @@ from lancecy.expr.nodes import (
     check_text,
     negate,
 )
+from lancecy.expr.parsing.arrow_types import arrow_type
 from lancecy.expr.parsing.key_comparison import key_comparison
 from lancecy.expr.parsing.number_lists import cut_lists
 from lancecy.expr.parsing.sql_dialect import data_type, dialect, free_names, syntax_error
@@ -304,9 +305,21 @@ def _case(reader: _Reader, node: Any) -> Expr:
 
 def _cast(reader: _Reader, node: Any) -> Expr:
     target = data_type(node.args["to"])
-    inner = reader.read(node.this)
+    return _cast_to(reader.read(node.this), target)
+
+
+def _cast_to(inner: Expr, target: pa.DataType) -> Expr:
     known = cast_literal(inner, target) if isinstance(inner, Literal) else None
     return known or Call("cast", (inner, Literal(None, target)))
+
+
+def _arrow_cast(args: tuple[Expr, ...]) -> Expr:
+    """``arrow_cast(x, 'Int8')``: CAST with an Arrow name of the type."""
+    if len(args) != 2 or not isinstance(args[1], Literal) or not isinstance(args[1].value, str):
+        raise ExpressionError(
+            "arrow_cast takes a value and the name of an Arrow type, as in arrow_cast(x, 'Int8')"
+        )
+    return _cast_to(args[0], arrow_type(args[1].value))
 
 
 def _try_cast(reader: _Reader, node: Any) -> Expr:
@@ -330,6 +343,8 @@ def _interval(reader: _Reader, node: Any) -> Expr:
 def _function(reader: _Reader, node: Any) -> Expr:
     args = tuple(reader.all(node.args.get("expressions")))
     name = str(node.this).lower()
+    if name == "arrow_cast":
+        return _arrow_cast(args)
     if name in OPERATORS or name in FORMS:
         raise unknown_function(name)
     return _array(args) if name == "make_array" else Call(name, args)

@@ -175,7 +175,8 @@ def check_not_there(fragments: Sequence[Fragment], base: ManifestFile | None) ->
     for place in paths:
         if place in known:
             raise ConflictError(
-                f"data file {place[1]!r} is part of the table already: it was committed before"
+                f"data file {place[1]!r} is part of the table already: it was committed before, or its fragment "
+                "got new columns, which LanceOperation.Merge commits"
             )
         if place in mine:
             raise ConflictError(f"data file {place[1]!r} is in this change twice: give every fragment once")
