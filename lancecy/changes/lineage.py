@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from lancecy.changes.transactions import read_version
+from lancecy.changes.transactions import read_operation
 from lancecy.errors import FormatError, LanceError, printable
 from lancecy.keyword_options import whole_number
 from lancecy.records import dataclass
@@ -149,7 +149,7 @@ def fast_forwards(snapshot: Snapshot, after: int, until: int) -> Iterator[FastFo
     for location in locate.locations(store, snapshot.versions):
         if after < location.version <= until:
             try:
-                _, made = read_version(store, location, limits)
+                made = read_operation(store, location, limits)
             except FormatError:
                 continue
             found = None if made is None else FastForwarded.of(made.properties.get(FAST_FORWARD))
@@ -184,7 +184,7 @@ def _last_of_history(snapshot: Snapshot) -> int:
     version = snapshot.version
     while version >= DETACHED:
         found = locate.at_version(snapshot.store, version, snapshot.versions)
-        _, made = read_version(snapshot.store, found, snapshot.limits)
+        made = read_operation(snapshot.store, found, snapshot.limits)
         if made is None or made.read_version == version:
             raise FormatError(f"detached version {version} does not tell from which version it was made")
         version = made.read_version

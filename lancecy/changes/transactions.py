@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 from uuid import uuid4
@@ -14,11 +14,13 @@ from lancecy.limits import Limits
 from lancecy.records import dataclass
 from lancecy.store.base import Memory, Store
 from lancecy.table import operations as stored_as
-from lancecy.table.manifest import Manifest
+from lancecy.table.manifest import Fragment, Manifest
 from lancecy.table.operations.transaction import COMMIT_MESSAGE
 from lancecy.table.paths import TRANSACTIONS, check_name
 from lancecy.table.snapshot import Snapshot
 from lancecy.table.versions import ManifestLocation, locate
+from lancecy.table.wire import manifest as manifest_wire
+from lancecy.table.wire.outline import Outline
 from lancecy.write.operations import view_of
 
 __all__ = [
@@ -204,11 +206,17 @@ def _transactions_of(snapshot: Snapshot, locations: Sequence[ManifestLocation]) 
 
 
 def _transaction(store: Store, location: ManifestLocation, limits: Limits) -> Transaction | None:
-    manifest, found = read_version(store, location, limits)
+    outline, memory = locate.read_outline(store, location, limits)
+    found = _stored(store, outline, memory, limits)
     if found is None:
         return None
+
+    def fragments() -> Iterator[Fragment]:
+        # Made only if the operation has to tell of them.
+        yield from manifest_wire.decode(memory, location.path, limits).fragments
+
     try:
-        operation = view_of(found.operation, manifest.fragments)
+        operation = view_of(found.operation, fragments())
     except FormatError:
         return None
     return Transaction(found.read_version, operation, found.uuid, dict(found.properties))
@@ -235,7 +243,15 @@ def read_version(
     return manifest, _stored(store, manifest, memory, limits)
 
 
-def _stored(store: Store, manifest: Manifest, memory: Memory, limits: Limits) -> stored_as.Transaction | None:
+def read_operation(store: Store, location: ManifestLocation, limits: Limits) -> stored_as.Transaction | None:
+    """The transaction that made a version, without the version; parameters and errors as of :func:`read_version`."""
+    outline, memory = locate.read_outline(store, location, limits)
+    return _stored(store, outline, memory, limits)
+
+
+def _stored(
+    store: Store, manifest: Manifest | Outline, memory: Memory, limits: Limits
+) -> stored_as.Transaction | None:
     try:
         if manifest.transaction_section is None:
             data = _from_file(store, manifest, limits)
@@ -249,7 +265,7 @@ def _stored(store: Store, manifest: Manifest, memory: Memory, limits: Limits) ->
         return None
 
 
-def _from_file(store: Store, manifest: Manifest, limits: Limits) -> bytes | None:
+def _from_file(store: Store, manifest: Manifest | Outline, limits: Limits) -> bytes | None:
     """The message in the folder of transactions, where old releases have the only copy."""
     if not manifest.transaction_file:
         return None

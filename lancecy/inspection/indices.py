@@ -80,9 +80,9 @@ class DescribedIndex:
     index_type : str
         Such as ``"BTree"``.
     type_url : str
-    fields : tuple of int
+    fields : list of int
         Ids of the indexed fields.
-    field_names : tuple of str
+    field_names : list of str
     num_rows_indexed : int
         Live rows of the fragments that it covers.
     segments : tuple of DescribedSegment
@@ -93,8 +93,8 @@ class DescribedIndex:
     name: str
     index_type: str
     type_url: str
-    fields: tuple[int, ...]
-    field_names: tuple[str, ...]
+    fields: list[int]
+    field_names: list[str]
     num_rows_indexed: int
     segments: tuple[DescribedSegment, ...]
     total_size_bytes: int | None
@@ -211,8 +211,8 @@ def _described(context: ScanContext, entries: list[IndexEntry]) -> DescribedInde
         first.name,
         title_of(first.details_type),
         "" if told is None else told[0],
-        first.fields,
-        tuple(_field_names(context.snapshot.schema, first)),
+        list(first.fields),
+        _field_names(context.snapshot.schema, first),
         sum(map(context.live_rows, live)),
         segments,
         sum(sizes) if len(sizes) == len(segments) else None,

@@ -198,7 +198,7 @@ def test_indices_are_listed_and_described_as_pylance_does(tmp_path: Path) -> Non
     for mine, other in zip(ds.describe_indices(), theirs.describe_indices(), strict=True):
         for told in ("name", "index_type", "type_url", "num_rows_indexed", "total_size_bytes"):
             assert getattr(mine, told) == getattr(other, told)
-        assert (list(mine.fields), list(mine.field_names)) == (other.fields, other.field_names)
+        assert (mine.fields, mine.field_names) == (other.fields, other.field_names)
         (one,), (another,) = mine.segments, other.segments
         for told in ("uuid", "fragment_ids", "index_version", "size_bytes", "base_id"):
             assert getattr(one, told) == getattr(another, told)

@@ -65,7 +65,7 @@ def test_indices_of_the_document_are_there_from_the_first_change(tmp_path: Path)
     make(ours(tmp_path), "a")
     ds = manifest(tmp_path)
     assert {index.name: index.field_names for index in ds.describe_indices()} == {
-        name: (column,) for name, (column, _) in INDICES.items()
+        name: [column] for name, (column, _) in INDICES.items()
     }
     assert {index.index_type for index in ds.describe_indices()} == {"BTree", "Bitmap", "LabelList"}
     seen = {one.name for one in lance.dataset(tmp_path / "__manifest").describe_indices()}

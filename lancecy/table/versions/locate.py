@@ -25,7 +25,17 @@ from lancecy.table.versions.damage import with_remedy
 from lancecy.table.wire import manifest as manifest_wire
 from lancecy.table.wire.outline import Outline, decode_outline
 
-__all__ = ["Version", "as_of", "at_version", "latest", "list_versions", "locations", "parse_time", "read"]
+__all__ = [
+    "Version",
+    "as_of",
+    "at_version",
+    "latest",
+    "list_versions",
+    "locations",
+    "parse_time",
+    "read",
+    "read_outline",
+]
 
 T = TypeVar("T")
 
@@ -112,6 +122,22 @@ def read(
     return manifest, memory
 
 
+def read_outline(
+    store: Store, location: ManifestLocation, limits: Limits = DEFAULT_LIMITS
+) -> tuple[Outline, Memory]:
+    """The outline of a version, and the bytes of its manifest file.
+
+    Raises
+    ------
+    FormatError, LimitError, UnsupportedError
+        See ``decode_outline``; or the version differs from its name.
+    """
+    memory = fetch(store, location, limits)
+    outline = decode_outline(memory, location.path, limits)
+    _check_number(outline.version, location)
+    return outline, memory
+
+
 def _check_number(version: int, location: ManifestLocation) -> None:
     if version != location.version:
         raise FormatError(
@@ -149,12 +175,9 @@ class Version:
     @cached_property
     def _outline(self) -> Outline:
         try:
-            memory = fetch(self.store, self.location, self.limits)
-            outline = decode_outline(memory, self.location.path, self.limits)
-            _check_number(outline.version, self.location)
+            return read_outline(self.store, self.location, self.limits)[0]
         except FormatError as error:
             raise with_remedy(error, self.store.uri)
-        return outline
 
     @property
     def timestamp(self) -> datetime | None:

@@ -317,11 +317,18 @@ def _manifest(
         index_section=section(memory, message.index_section, "index section")
         if message.HasField("index_section")
         else None,
-        transaction_section=_transaction_section(message, memory),
+        transaction_section=transaction_section(message, memory),
     )
 
 
-def _transaction_section(message: table_pb2.Manifest, memory: Memory) -> tuple[int, int] | None:
+def transaction_section(message: table_pb2.Manifest, memory: Memory) -> tuple[int, int] | None:
+    """Position and length of the transaction in a manifest file, None if it has none.
+
+    Raises
+    ------
+    FormatError
+        It would pass the end of the file.
+    """
     # Field 23 replaced 21 in 2026; a file without an index section has position 0.
     if message.HasField("transaction_section"):
         return section(memory, message.transaction_section, "transaction")

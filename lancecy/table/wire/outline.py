@@ -1,4 +1,4 @@
-"""What a list of versions tells of each: its number, its time, and counts of its files and rows.
+"""What a list of versions tells of each: its number, its time, counts of its files and rows, and where its transaction is.
 
 No fragment is built or checked, so that thousands of versions are listed in little time.
 
@@ -16,7 +16,7 @@ from lancecy.proto import table_pb2
 from lancecy.records import dataclass
 from lancecy.schema_wire import parse_message
 from lancecy.store.base import Memory
-from lancecy.table.wire.manifest import message_bytes, time_of
+from lancecy.table.wire.manifest import message_bytes, time_of, transaction_section
 from lancecy.table.wire.message_columns import parsed_columns
 
 __all__ = ["Outline", "decode_outline"]
@@ -31,12 +31,17 @@ class Outline:
     version : int
     timestamp : datetime or None
         UTC; None if the writer did not record it.
+    transaction_file : str or None
+    transaction_section : (int, int) or None
+        As of :class:`~lancecy.table.manifest.Manifest`.
     message : bytes
         The serialized ``lance.table.Manifest``.
     """
 
     version: int
     timestamp: datetime | None
+    transaction_file: str | None
+    transaction_section: tuple[int, int] | None
     message: bytes
 
     @cached_property
@@ -83,7 +88,8 @@ def decode_outline(memory: Memory, path: str, limits: Limits = DEFAULT_LIMITS) -
                 "the fragments of this table are in a fragment tree", feature="fragment tree"
             )
         limits.check("fragments", len(message.fragments), "number of fragments")
-        return Outline(message.version, time_of(message), raw)
+        section = transaction_section(message, memory)
+        return Outline(message.version, time_of(message), message.transaction_file or None, section, raw)
     except LanceError as error:
         if isinstance(error, FormatError):
             error.path = path
