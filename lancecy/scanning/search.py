@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -141,8 +142,9 @@ def compare(
     schedule = schedule_of(context, units)
     chosen = schedule.over(lambda group: choose(context, group, projection, use_sources), units)
     pieces = [piece for unit in chosen for piece in _pieces(context, unit, search)]
-    found = context.spread(lambda piece: _best(context, piece, projection, search), pieces, fragment_of)
-    return Neighbours.merged(found, search.k)
+    best = _Best(search)
+    context.spread(lambda piece: _compare_piece(context, piece, projection, best), pieces, fragment_of)
+    return best.rows()
 
 
 def _pieces(context: ScanContext, unit: FilteredUnit, search: Nearest) -> Iterator[FilteredUnit]:
@@ -157,20 +159,69 @@ def _pieces(context: ScanContext, unit: FilteredUnit, search: Nearest) -> Iterat
     yield from (part for part in split_unit(unit, max(1, -(-len(unit.rows) // count))) if len(part.picked))
 
 
-def _best(context: ScanContext, unit: FilteredUnit, projection: Projection, search: Nearest) -> Neighbours:
-    """The best rows of one piece."""
+class _Best:
+    """The best rows so far of every query. Threads add to it; it holds about twice as many rows as the result."""
+
+    def __init__(self, search: Nearest) -> None:
+        self.search = search
+        count = len(search.vectors)
+        # A row at a greater distance is not among the best of its query.
+        self._limits = np.full((count, 1), np.inf, np.float32)
+        self._most = max(2 * count * search.k, _BLOCK_DISTANCES)
+        self._parts: list[Neighbours] = []
+        self._held = 0
+        self._lock = Lock()
+
+    def choose(self, distances: NDArray[np.float32], skipped: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+        """(num_queries, rows) bool: which rows of a block may be among the best, ``skipped`` ones left out."""
+        k = self.search.k
+        chosen = in_range(distances, self.search)
+        chosen &= distances <= self._limits
+        if skipped is not None:
+            chosen &= ~skipped
+        crowded = np.flatnonzero(np.count_nonzero(chosen, axis=1) > k)
+        for query in crowded:
+            some = distances[query][chosen[query]]
+            # Rows as far as the last one stay: the row id decides between them.
+            chosen[query] &= distances[query] <= np.partition(some, k - 1)[k - 1]
+        return chosen
+
+    def add(self, part: Neighbours) -> None:
+        """Add rows that were found."""
+        with self._lock:
+            self._parts.append(part)
+            self._held += len(part)
+            if self._held > self._most:
+                self._prune()
+
+    def _prune(self) -> None:
+        best = Neighbours.merged(self._parts, self.search.k)
+        self._parts, self._held = [best], len(best)
+        ends = np.cumsum(np.bincount(best.queries, minlength=len(self._limits)))
+        full = np.flatnonzero(np.diff(ends, prepend=0) == self.search.k)
+        self._limits[full, 0] = best.distances[ends[full] - 1]
+
+    def rows(self) -> Neighbours:
+        """The best rows, by query, distance and row id."""
+        return Neighbours.merged(self._parts, self.search.k)
+
+
+def _compare_piece(context: ScanContext, unit: FilteredUnit, projection: Projection, best: _Best) -> None:
+    """Add the best rows of one piece."""
     read, wanted = _contiguous(unit)
     (found,) = rows_of(context, [read], projection, few=True)
-    parts: list[Neighbours] = []
     start = 0
     for column in (piece[0] for piece in found.pieces):
-        for vectors, nulls in _vectors(column, search):
+        for vectors, nulls in _vectors(column, best.search):
             skipped = nulls
             if wanted is not None:
                 skipped = ~wanted[start : start + len(vectors)] | (False if nulls is None else nulls)
-            parts += _best_of(context, read, start, vectors, skipped, search)
+            distances = _distances(vectors, best.search)
+            chosen = np.flatnonzero(best.choose(distances, skipped))
+            if chosen.size:
+                queries, positions = np.divmod(chosen, len(vectors))
+                best.add(_located(context, read, positions + start, queries, distances.reshape(-1)[chosen]))
             start += len(vectors)
-    return Neighbours.merged(parts, search.k)
 
 
 def _contiguous(unit: FilteredUnit) -> tuple[FilteredUnit, NDArray[np.bool_] | None]:
@@ -243,38 +294,20 @@ def _half_distances(vectors: NDArray[Any], queries: NDArray[Any], search: Neares
     return np.concatenate(found, axis=1)
 
 
-def _best_of(
+def _located(
     context: ScanContext,
     unit: FilteredUnit,
-    start: int,
-    vectors: NDArray[Any],
-    skipped: NDArray[np.bool_] | None,
-    search: Nearest,
-) -> Iterator[Neighbours]:
-    """The best rows of one block, by query; ``start`` is the number of its first row among those of the unit."""
-    for query, distances in enumerate(_distances(vectors, search)):
-        kept = in_range(distances, search)
-        if skipped is not None:
-            kept &= ~skipped
-        chosen = np.flatnonzero(kept)
-        if chosen.size > search.k:
-            some = distances[chosen]
-            # Rows as far as the last one stay: the row id decides between them.
-            chosen = chosen[some <= np.partition(some, search.k - 1)[search.k - 1]]
-        if chosen.size:
-            yield _located(context, unit, chosen + start, query, distances[chosen])
-
-
-def _located(
-    context: ScanContext, unit: FilteredUnit, positions: Int64, query: int, distances: NDArray[np.float32]
+    positions: Int64,
+    queries: Int64,
+    distances: NDArray[np.float32],
 ) -> Neighbours:
     """Rows of a unit, by their positions in it, with their ids and addresses."""
     files = unit.files
-    offsets = unit.picked.pick(positions).to_indices()
+    distinct, place = np.unique(positions, return_inverse=True)
+    offsets = unit.picked.pick(distinct).to_indices()
     ids = virtual_values(context.snapshot, files.fragment, files.num_rows, "_rowid", offsets)
     addresses = offsets.astype(np.uint64) + (np.uint64(files.fragment.id) << np.uint64(32))
-    numbers = np.full(offsets.size, query, np.int32)
-    return Neighbours(numbers, distances, ids, addresses)
+    return Neighbours(queries.astype(np.int32), distances, ids[place], addresses[place])
 
 
 # -- output ---------------------------------------------------------------------------

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lancecy
@@ -236,3 +238,24 @@ def test_names_that_the_search_needs_must_be_free(tmp_path: Path) -> None:
     made = lancecy.write_dataset(pa.table(table), str(tmp_path / "t"))
     with pytest.raises(ValueError, match="rename it"):
         made.scanner(nearest={"column": "v", "q": [0, 0]})
+
+
+def test_memory_of_a_search_follows_its_result_not_queries_times_rows(tmp_path: Path) -> None:
+    rows, queries, k = 200_000, 200, 1_000
+    numbers = np.random.default_rng(5).random((rows, 1), np.float32)
+    ds = lancecy.write_dataset({"id": range(rows), "v": vectors(numbers)}, tmp_path / "t.lance")
+    asked = np.linspace(0, 1, queries, dtype=np.float32).reshape(-1, 1)
+    scanner = ds.scanner(["id"], nearest={"column": "v", "q": asked, "k": k})
+    tracemalloc.start()
+    try:
+        found = scanner.to_table()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (
+        peak < 200 << 20
+    )  # rows of every block, 1,000 for each query, are 175 MB, and the merge of them a multiple
+    for query in (0, 77, queries - 1):
+        ids = found.filter(pc.equal(found["query_index"], query))["id"].to_pylist()
+        distances = (numbers - asked[query])[:, 0] ** 2
+        assert ids == np.lexsort((np.arange(rows), distances))[:k].tolist()
