@@ -422,7 +422,8 @@ def test_conflicts_tell_whether_to_try_again_as_pylances_do(tmp_path: Path) -> N
         for make in (_replacement, lambda operations, fragment: operations.Append([fragment])):
             with pytest.raises(Exception) as caught:  # noqa: PT011 - of two libraries
                 commit(make)
-            errors.append(caught.value.retryable)
+            error: Any = caught.value
+            errors.append(error.retryable)
             library.write_dataset(numbers, place, mode="overwrite")
         told.append(errors)
     assert told == [[True, False]] * 2

@@ -39,6 +39,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         return decode(message, *rest)
 
     manifest._kept.cache_clear()
+    monkeypatch.setattr(manifest, "_RECENT", manifest._RecentFragments())
     monkeypatch.setattr(manifest, "decode_fragment", counted)
     yield ids
     manifest._kept.cache_clear()
