@@ -165,23 +165,27 @@ def test_files_are_fetched_side_by_side(session: Session) -> None:
 def test_no_more_requests_at_once_than_the_store_wants(session: Session, batches: bool) -> None:
     class Watching(WrappedStore):
         now = most = 0
-        lock = threading.Lock()
+        changed = threading.Condition()
 
         def get_many(self, path: str, starts: object, stops: object) -> list:  # type: ignore[type-arg]
-            with self.lock:
+            with self.changed:
                 self.now += 1
                 self.most = max(self.most, self.now)
+                self.changed.notify_all()
+                # A busy machine may start threads late.
+                self.changed.wait_for(lambda: self.most >= wanted, 30)
             time.sleep(0.01)
             try:
                 return super().get_many(path, starts, stops)  # type: ignore[arg-type]
             finally:
-                with self.lock:
+                with self.changed:
                     self.now -= 1
 
+    wanted = 1 if batches else 3
     store = Watching(memory_store(replace(TRAITS, concurrency=3, batches=batches)))
     request = ranges(store, [(start, 10) for start in range(0, 20_000, 1000)])
     check(request, session.fetch([request])[0])
-    assert store.most == (1 if batches else 3)
+    assert store.most == wanted
 
 
 @pytest.mark.parametrize(
