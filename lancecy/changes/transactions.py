@@ -206,8 +206,7 @@ def _transactions_of(snapshot: Snapshot, locations: Sequence[ManifestLocation]) 
 
 
 def _transaction(store: Store, location: ManifestLocation, limits: Limits) -> Transaction | None:
-    outline, memory = locate.read_outline(store, location, limits)
-    found = _stored(store, outline, memory, limits)
+    found, memory = _with_file(store, location, limits)
     if found is None:
         return None
 
@@ -245,8 +244,15 @@ def read_version(
 
 def read_operation(store: Store, location: ManifestLocation, limits: Limits) -> stored_as.Transaction | None:
     """The transaction that made a version, without the version; parameters and errors as of :func:`read_version`."""
+    return _with_file(store, location, limits)[0]
+
+
+def _with_file(
+    store: Store, location: ManifestLocation, limits: Limits
+) -> tuple[stored_as.Transaction | None, Memory]:
+    """The transaction that made a version, and the bytes of its manifest file."""
     outline, memory = locate.read_outline(store, location, limits)
-    return _stored(store, outline, memory, limits)
+    return _stored(store, outline, memory, limits), memory
 
 
 def _stored(

@@ -15,7 +15,8 @@ Facts: table sheet, sections 1 and 2; file sheet 0.1, section 7.1.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
@@ -98,10 +99,17 @@ def decode_message(
 
     Neither may be changed, because later calls with the same bytes return the same objects.
     """
-    try:
+    with naming(path):
         if memory.size > _LARGE_KEPT_BYTES:
             return _decoded(memory, limits)
         return _cache(memory.size)(memory.tobytes(), limits)
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Name the manifest file in errors of the block."""
+    try:
+        yield
     except LanceError as error:
         if isinstance(error, FormatError):
             error.path = path
@@ -141,8 +149,7 @@ def decode_written(data: Written, limits: Limits = DEFAULT_LIMITS) -> Manifest:
 
 
 def _decoded(memory: Memory, limits: Limits) -> tuple[Manifest, table_pb2.Manifest]:
-    raw = message_bytes(memory, limits)
-    message = parse_message(table_pb2.Manifest, raw, "manifest", limits)
+    raw, message = parsed(memory, limits)
 
     def look() -> _Found:
         check_fields(message.fields, limits)
@@ -228,8 +235,7 @@ def with_places(
         The file is damaged.
     """
     try:
-        raw = message_bytes(np.frombuffer(data, np.uint8), limits)
-        message = parse_message(table_pb2.Manifest, raw, "manifest", limits)
+        raw, message = parsed(np.frombuffer(data, np.uint8), limits)
         known = decode_base_paths(message.base_paths)
     except LanceError as error:
         raise error.within(path)
@@ -261,14 +267,19 @@ def section(memory: Memory, position: int, what: str) -> tuple[int, int]:
     return position + 4, length
 
 
-def message_bytes(memory: Memory, limits: Limits) -> bytes:
-    """The serialized message of a manifest file.
+def parsed(memory: Memory, limits: Limits) -> tuple[bytes, table_pb2.Manifest]:
+    """The message of a manifest file, as its bytes and parsed.
 
     Raises
     ------
     FormatError, LimitError
-        The file does not end as a manifest does, or the message is too long.
+        The file does not end as a manifest does, or the message is invalid or too long.
     """
+    raw = _message_bytes(memory, limits)
+    return raw, parse_message(table_pb2.Manifest, raw, "manifest", limits)
+
+
+def _message_bytes(memory: Memory, limits: Limits) -> bytes:
     if memory.size < _FOOTER_BYTES + 4:
         raise TruncatedError(f"a manifest file of {memory.size} bytes")
     footer = memory[-_FOOTER_BYTES:].tobytes()
@@ -286,8 +297,7 @@ def _manifest(
 ) -> Manifest:
     if message.version == 0:
         raise FormatError("a manifest without a version")
-    if message.HasField("fragment_tree"):
-        raise UnsupportedError("the fragments of this table are in a fragment tree", feature="fragment tree")
+    refuse_tree(message)
     storage = message.data_format
     if storage.file_format not in ("", "lance"):
         raise UnsupportedError(f"data files of format {storage.file_format!r}", feature=storage.file_format)
@@ -319,6 +329,17 @@ def _manifest(
         else None,
         transaction_section=transaction_section(message, memory),
     )
+
+
+def refuse_tree(message: table_pb2.Manifest) -> None:
+    """Refuse a version whose message does not list its fragments.
+
+    Raises
+    ------
+    UnsupportedError
+    """
+    if message.HasField("fragment_tree"):
+        raise UnsupportedError("the fragments of this table are in a fragment tree", feature="fragment tree")
 
 
 def transaction_section(message: table_pb2.Manifest, memory: Memory) -> tuple[int, int] | None:
@@ -368,8 +389,9 @@ def _checked_in_bulk(message: table_pb2.Manifest, raw: bytes, limits: Limits) ->
     if count < MIN_FRAGMENTS:
         fragments = _fragments(message, limits)
         return _Found(lambda: fragments)
-    if _RECENT.has_most(_pieces(message), limits):
-        fragments = _fragments(message, limits)
+    pieces = _pieces_of_recent(message, limits)
+    if pieces is not None:
+        fragments = _fragments(message, limits, pieces)
         return _Found(lambda: fragments, partial(check_bulk, raw, count, limits))
     found = check_bulk(raw, count, limits)
     if found is not None:
@@ -402,11 +424,6 @@ class _RecentFragments:
         allowed_by, fragments = self._kept
         return fragments if allowed_by == limits else {}
 
-    def has_most(self, pieces: Sequence[bytes], limits: Limits) -> bool:
-        """Whether few of these fragments are new, so that it takes less time to make them than to check all."""
-        known = self.of(limits)
-        return bool(known) and 8 * sum(piece not in known for piece in pieces) <= len(pieces)
-
     def keep(self, pieces: Sequence[bytes], fragments: Sequence[Fragment], limits: Limits) -> None:
         if len(fragments) <= _MOST_FRAGMENTS:
             self._kept = limits, dict(zip(pieces, fragments, strict=True))
@@ -421,8 +438,20 @@ def _pieces(message: table_pb2.Manifest) -> Sequence[bytes]:
     return found
 
 
-def _fragments(message: table_pb2.Manifest, limits: Limits) -> tuple[Fragment, ...]:
-    pieces, known = list(_pieces(message)), _RECENT.of(limits)
+def _pieces_of_recent(message: table_pb2.Manifest, limits: Limits) -> Sequence[bytes] | None:
+    """The messages of fragments of which few are new, so that it takes less time to make them than to check all; else None."""
+    known, count = _RECENT.of(limits), len(message.fragments)
+    if 8 * len(known) < 7 * count:
+        return None
+    pieces = _pieces(message)
+    return pieces if 8 * sum(piece not in known for piece in pieces) <= count else None
+
+
+def _fragments(
+    message: table_pb2.Manifest, limits: Limits, pieces: Sequence[bytes] | None = None
+) -> tuple[Fragment, ...]:
+    """The checked fragments; ``pieces`` are their messages, if these are known already."""
+    pieces, known = list(_pieces(message) if pieces is None else pieces), _RECENT.of(limits)
     # Most fragments list the same fields, and share one tuple.
     shared: dict[tuple[int, ...], tuple[int, ...]] = {}
     fragments = [

@@ -10,13 +10,10 @@ from __future__ import annotations
 from datetime import datetime
 from functools import cached_property
 
-from lancecy.errors import FormatError, LanceError, UnsupportedError
 from lancecy.limits import DEFAULT_LIMITS, Limits
-from lancecy.proto import table_pb2
 from lancecy.records import dataclass
-from lancecy.schema_wire import parse_message
 from lancecy.store.base import Memory
-from lancecy.table.wire.manifest import message_bytes, time_of, transaction_section
+from lancecy.table.wire.manifest import naming, parsed, refuse_tree, time_of, transaction_section
 from lancecy.table.wire.message_columns import parsed_columns
 
 __all__ = ["Outline", "decode_outline"]
@@ -80,17 +77,9 @@ def decode_outline(memory: Memory, path: str, limits: Limits = DEFAULT_LIMITS) -
     UnsupportedError
         The fragments are in a fragment tree.
     """
-    try:
-        raw = message_bytes(memory, limits)
-        message = parse_message(table_pb2.Manifest, raw, "manifest", limits)
-        if message.HasField("fragment_tree"):
-            raise UnsupportedError(
-                "the fragments of this table are in a fragment tree", feature="fragment tree"
-            )
+    with naming(path):
+        raw, message = parsed(memory, limits)
+        refuse_tree(message)
         limits.check("fragments", len(message.fragments), "number of fragments")
         section = transaction_section(message, memory)
         return Outline(message.version, time_of(message), message.transaction_file or None, section, raw)
-    except LanceError as error:
-        if isinstance(error, FormatError):
-            error.path = path
-        raise error.within(path)
