@@ -9,7 +9,7 @@ from typing import Any
 
 from lancecy.changes.base_files import moved_bases
 from lancecy.errors import DatasetNotFoundError, ExistsError, NotFoundError, PathPolicyError, UnsupportedError
-from lancecy.store.key_values.ddb_uri import data_uri
+from lancecy.store.key_values.ddb_uri import data_uri, shown_uri
 from lancecy.store.uri import canonical_uri, scheme_of
 from lancecy.table.commit.driver import commit_to
 from lancecy.table.commit.options import Committed, Policy
@@ -102,7 +102,8 @@ def clone_of(
     known, stored = source.manifest.base_paths, stored_version(source)
     return Clone(
         source.version,
-        _root_text(source.location.uri, target.uri),
+        # Cleanups of pylance find the files that branches need by this text: it has to be the URI that pylance opens.
+        shown_uri(source.location.uri) if branch else _root_text(source.location.uri, target.uri),
         source.manifest.branch,
         branch,
         is_shallow,

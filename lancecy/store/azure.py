@@ -65,7 +65,8 @@ def _said_by(text: str) -> dict[str, str]:
 def for_adlfs(options: Options) -> dict[str, Any]:
     """The options as adlfs takes them: those of :func:`in_parts` with an endpoint as a connection string.
 
-    A key or a token that the options lack is looked for in the environment, as adlfs does.
+    A key and a token are looked for in the environment if the options have neither, as a key of the environment may
+    do more than the token. adlfs by itself prefers a key or a connection string of the environment to a token.
 
     Parameters
     ----------
@@ -78,13 +79,15 @@ def for_adlfs(options: Options) -> dict[str, Any]:
     """
     rest = dict(options)
     endpoint = rest.pop("endpoint", None)
+    if not endpoint and rest.get("sas_token") and not _others(rest):
+        endpoint = f"https://{rest.get('account_name')}.blob.core.windows.net"
     if not endpoint:
         return rest
     if any(rest.get(name) for name in _TOKENS):
         return {**rest, "account_host": urlsplit(endpoint).netloc + urlsplit(endpoint).path}
-    login = {} if rest.get("anon") else {name: _login(rest, name) for name in ("account_key", "sas_token")}
-    for name in ("account_key", "sas_token"):
-        rest.pop(name, None)
+    given = {name: rest.pop(name, None) for name in ("account_key", "sas_token")}
+    login = given if any(given.values()) else {name: _environment(name) for name in given}
+    login = {} if rest.get("anon") else login
     said = {
         "BlobEndpoint": endpoint,
         "AccountName": rest.get("account_name"),
@@ -95,8 +98,14 @@ def for_adlfs(options: Options) -> dict[str, Any]:
     return {**rest, "connection_string": text}
 
 
-def _login(options: Options, name: str) -> Any:
-    return options.get(name) or os.environ.get(f"AZURE_STORAGE_{name.upper()}")
+def _others(options: Options) -> bool:
+    """Whether options have a login besides a token, or no account of Azure to use the token for."""
+    names = ("account_key", "connection_string", "account_host", "anon", *_TOKENS)
+    return not options.get("account_name") or any(options.get(name) for name in names)
+
+
+def _environment(name: str) -> str | None:
+    return os.environ.get(f"AZURE_STORAGE_{name.upper()}")
 
 
 def use_policy(fs: Any, policy: RetryPolicy) -> None:

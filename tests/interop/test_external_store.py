@@ -341,6 +341,22 @@ def test_branches_have_items_of_their_own_as_long_as_they_live(table: Table, dyn
     assert table.rows() == table.pylance_rows() == [1]
 
 
+@pytest.mark.parametrize("inner", [False, True], ids=["of the table", "of a branch"])
+def test_cleanups_of_pylance_keep_the_files_that_branches_need(table: Table, inner: bool) -> None:
+    source = table.write(1, 2, 3)
+    if inner:
+        source = source.create_branch("outer")
+    source.delete("a = 1")
+    source.create_branch("try")
+    source.delete("a = 2")
+    theirs = lance.dataset(table.uri, storage_options=table.options)
+    at = theirs.checkout_version(("outer", None)) if inner else theirs
+    at.cleanup_old_versions(older_than=datetime.timedelta(0))
+    opened = table.open().checkout_version(("try", None))
+    assert opened.to_table()["a"].to_pylist() == [2, 3]
+    assert theirs.checkout_version(("try", None)).to_table()["a"].to_pylist() == [2, 3]
+
+
 def test_cleanup_finishes_a_branch_before_it_looks_for_leftovers(table: Table) -> None:
     ds = table.write(1)
     branch = lancecy.write_dataset(_rows(2), ds.create_branch("try"), mode="append")

@@ -11,13 +11,13 @@ from itertools import chain, repeat
 
 import pytest
 
-from lancecy.errors import LanceError
+from lancecy.errors import LanceError, RetryableConflictError
 from lancecy.table.cleanup.automatic import auto_cleanup
 from lancecy.table.cleanup.run import Scope, cleanup
 from lancecy.table.commit.loop import commit
 from lancecy.table.commit.options import Committed, Origin, Policy
 from lancecy.table.operations import Append, MapUpdate, Operation, Restore, Transaction, UpdateConfig
-from lancecy.table.requests import Remove, Request, Steps
+from lancecy.table.requests import Create, Remove, Request, Steps
 from lancecy.table.versions import ConditionalPut, LocalLink, VersionStore
 from tests.simulator.actors import Simulation, files, make
 from tests.simulator.single_faults import finish
@@ -105,6 +105,62 @@ def test_nothing_needed_goes_whatever_goes_wrong_once(store: str, kind: str) -> 
             assert isinstance(last, Committed) and not wrong(simulation), where
             # After a clock went back, fewer versions are old.
             assert {newest, newest + 1} <= set(simulation.world.manifests()), where
+
+
+@pytest.mark.parametrize("others", [2, 3, 4], ids="{} others".format)
+@pytest.mark.parametrize("kind", ["append", "delete", "overwrite", "config"])
+@pytest.mark.parametrize("store", STORES)
+def test_writer_finds_out_that_its_version_was_made_and_removed_before(
+    store: str, kind: str, others: int
+) -> None:
+    simulation = begun(store)
+    world = simulation.world
+    operation = (
+        UpdateConfig(MapUpdate({"mine": "1"})) if kind == "config" else _operation(simulation, kind, 6)
+    )
+    running, outcome = simulation.start(operation, 6).advance(), None
+    for request in running:
+        if isinstance(request, Create):
+            break
+    for _ in range(others):
+        simulation.commit_now(Append(files(world, 1)), max(world.manifests()))
+    there = world.manifests()
+    assert (7 in there) is (others == 2)
+    objects = dict(world.objects)
+    while outcome is None:
+        try:
+            next(running)
+        except StopIteration as end:
+            outcome = end.value
+    if others > 2:
+        assert isinstance(outcome, RetryableConflictError) and "removed it" in str(outcome)
+        assert world.manifests() == there
+    else:
+        # Version 7 is there, so the race is lost, and the next attempt is checked against it.
+        assert world.objects.get(there[7], objects[there[7]]) == objects[there[7]]
+        assert not isinstance(outcome, Committed) or outcome.version == 9
+    assert not isinstance(outcome, Committed) or not wrong(simulation)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_version_that_others_built_on_is_in_time(store: str) -> None:
+    simulation = begun(store)
+    world = simulation.world
+    running = simulation.start(Append(files(world, 1)), 6).advance()
+    outcome: object = None
+    made = False
+    while outcome is None:
+        try:
+            request = next(running)
+        except StopIteration as end:
+            outcome = end.value
+            continue
+        if made and 7 in world.manifests() and len(world.archive) == 7:
+            for _ in range(3):
+                simulation.commit_now(Append(files(world, 1)), max(world.manifests()))
+        made = made or isinstance(request, Create)
+    assert isinstance(outcome, Committed) and outcome.version == 7
+    assert sorted(world.manifests()) == [9, 10] and not wrong(simulation)
 
 
 def _interleaved(seed: int) -> list[str]:

@@ -44,7 +44,7 @@ def _late_answer() -> list[str]:
     """A store that carries out every create after everybody gave up."""
     simulation = Simulation.of(2)
     mine = simulation.start(Overwrite((), SCHEMA), 1)
-    mine.finish(chain(repeat(None, 4), repeat(Fault.LATE)))
+    mine.finish(chain(repeat(None, 5), repeat(Fault.LATE)))
     return simulation.violations()
 
 
@@ -54,7 +54,7 @@ def _lost_answer() -> list[str]:
     append = Append(files(simulation.world, 1))
     for fault in (Fault.LOST, Fault.CRASH_AFTER):
         mine = simulation.start(append, 1)
-        mine.finish(chain(repeat(None, 5), [fault]))
+        mine.finish(chain(repeat(None, 6), [fault]))
         again = max(simulation.world.manifests())
         simulation.start(append, again, token=mine.uuid, once=True).finish()
         append = Append(files(simulation.world, 1))

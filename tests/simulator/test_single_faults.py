@@ -10,6 +10,7 @@ from lancecy.errors import ContentionError
 from lancecy.table.commit.options import Policy
 from lancecy.table.operations import Append, Clone, Foreign
 from lancecy.table.operations.registry import REGISTRY
+from lancecy.table.requests import Create
 from tests.simulator.actors import MAKERS, files
 from tests.simulator.single_faults import STORES, begun, check_single_faults, decides, finish, recover
 from tests.simulator.world import Fault, possible
@@ -64,7 +65,8 @@ def test_history_is_right_whatever_goes_wrong_twice(kind: str) -> None:
 def test_store_that_never_answers_leaves_nothing_decided() -> None:
     simulation, mine = begun("append")
     requests, _ = finish(*begun("append"), (), rival=False)
-    finish(simulation, mine, chain(repeat(None, len(requests) - 1), repeat(Fault.LATE)), rival=False)
+    place = next(number for number, request in enumerate(requests) if isinstance(request, Create))
+    finish(simulation, mine, chain(repeat(None, place), repeat(Fault.LATE)), rival=False)
     assert list(simulation.ledger.unknown) == [mine.uuid]
     simulation.world.deliver()
     assert mine.uuid.encode() in simulation.world.archive[3]

@@ -362,6 +362,18 @@ def test_pickled_store_of_an_azure_endpoint_keeps_the_endpoint_and_not_the_key(
     assert for_adlfs(there._options)["connection_string"].endswith(";AccountKey=of-the-environment")
 
 
+@pytest.mark.parametrize("endpoint", [{}, {"endpoint": "http://127.0.0.1:1/a"}], ids=["azure", "endpoint"])
+def test_token_of_options_wins_over_the_key_of_the_environment(
+    endpoint: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "of-the-environment")
+    options = for_adlfs({"account_name": "a", "sas_token": "?sig=given", **endpoint})
+    place = endpoint.get("endpoint", "https://a.blob.core.windows.net")
+    assert (
+        options["connection_string"] == f"BlobEndpoint={place};AccountName=a;SharedAccessSignature=sig=given"
+    )
+
+
 def test_emulator_is_azurites_account() -> None:
     found = for_fsspec("az", {"azure_storage_use_emulator": "true"})
     assert (found["account_name"], found["endpoint"]) == (

@@ -3,6 +3,7 @@
 ====================  ==============================================================================
 ``loop``              catches up with newer versions, puts the change on top, publishes, tries again
 ``conflicts``         the grid of conflicts between operations
+``late``              finds out whether a version was published under a number that had been used before
 ``history``           versions that others committed meanwhile
 ``options``           options and result of a commit
 ``foreign_manifest``  finds a newest manifest that belongs to another table

@@ -17,6 +17,7 @@ Facts: table sheet, sections 4 and 5.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from lancecy.errors import (
@@ -35,6 +36,7 @@ from lancecy.schema_wire import check_fields
 from lancecy.store.base import ObjectMeta
 from lancecy.table.commit.conflicts import Verdict, check
 from lancecy.table.commit.history import History
+from lancecy.table.commit.late import Place, place_of
 from lancecy.table.commit.options import Committed, Origin, Policy
 from lancecy.table.manifest import BasePaths, Fragment
 from lancecy.table.operations import UNKNOWN, Operation, Transaction, encode_transaction
@@ -52,6 +54,10 @@ __all__ = ["Committed", "Origin", "Policy", "commit"]
 # Listings before a version is made, at most.
 _CATCH_UPS = 10
 _FRESH_NS = 10 * 10**9
+# Time for a commit in which nobody makes several versions and removes the first of them.
+_PROMPT_NS = 10**9
+# Configuration key of tables that are cleaned up after commits (``cleanup.automatic``).
+_CLEANED_UP = "lance.auto_cleanup.interval"
 
 
 def commit(
@@ -144,6 +150,7 @@ class _Commit:
                 return Committed(earlier, 0)
         end = yield from self._end()
         for attempt in range(1, self.policy.attempts + 1):
+            began: int = yield Now()
             mine = yield from self._catch_up()
             if mine is not None:
                 return self._found(mine, attempt - 1)
@@ -152,8 +159,9 @@ class _Commit:
             data = yield from self._prepared(version)
             self.doubt = version
             self.outcome = yield from self._published(version, data)
+            location = ManifestLocation.canonical(version, self.naming, len(data))
             if self.outcome is Outcome.WON:
-                location = ManifestLocation.canonical(version, self.naming, len(data))
+                yield from self._check_in_time(location, began)
                 written = None if self.made is None else Written(data, self.made.message)
                 return Committed(location, attempt, self.config, written)
             if self.outcome is Outcome.LOST and self.versions.fails_at_once:
@@ -169,6 +177,40 @@ class _Commit:
             f"{attempt} other writers committed first: version {self.seen} is the newest this one saw; "
             "nothing was committed, try again"
         )
+
+    def _check_in_time(self, location: ManifestLocation, began: int) -> Steps[None]:
+        """Check that others have not made and removed the version that was just published, since ``began`` (``late``).
+
+        Raises
+        ------
+        RetryableConflictError
+            They have; the version was removed again.
+        CommitUnknownError
+            They may have.
+        """
+        if self.made is None or not (yield from self._may_be_late(began)):
+            return
+        place = Place.IN_TIME
+        # The version is published: a look that fails leaves it so.
+        with suppress(LanceError):
+            place = yield from place_of(location, self.made, self.base, self.history)
+        if place is Place.UNKNOWN:
+            raise CommitUnknownError(
+                "newer versions do not have this change: others made them at the same time, or have undone it since"
+            )
+        if place is Place.LATE:
+            self.doubt = None
+            raise RetryableConflictError(
+                f"others made version {location.version} and removed it, while this commit was about to make it: open "
+                "the newest version and repeat the change"
+            )
+
+    def _may_be_late(self, began: int) -> Steps[bool]:
+        """Whether others may have had the time for several versions and a cleanup. On a disk a look costs little."""
+        if self.versions.fails_at_once or _CLEANED_UP in self.config:
+            return True
+        now: int = yield Now()
+        return now - began > _PROMPT_NS
 
     def _check_is_next(self) -> None:
         """Refuse a change that may only follow the version it was made from, if there are later ones."""
