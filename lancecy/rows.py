@@ -148,6 +148,24 @@ class RowSelection:
         stops = offsets[np.append(ends, offsets.size - 1)] + 1
         return cls(num_rows, starts, stops)
 
+    @classmethod
+    def joined(cls, first: RowSelection, second: RowSelection) -> RowSelection:
+        """The rows of two selections from the same rows, of which the second begins behind the first.
+
+        Examples
+        --------
+        >>> RowSelection.joined(RowSelection.range(9, 1, 3), RowSelection.range(9, 3, 5)).ends
+        (1, 5)
+        """
+        if not len(first) or not len(second):
+            return first if len(first) else second
+        if first.indices is None and second.indices is None:
+            starts = np.concatenate([first._starts, second._starts])
+            stops = np.concatenate([first._stops, second._stops])
+            apart = starts[1:] != stops[:-1]
+            return cls(first.num_rows, starts[np.append(True, apart)], stops[np.append(apart, True)])
+        return cls(first.num_rows, indices=np.concatenate([first.to_indices(), second.to_indices()]))
+
     # -- asking ---------------------------------------------------------------
 
     def __len__(self) -> int:

@@ -47,6 +47,8 @@ _METRICS = {"l2": kernels.L2, "cosine": kernels.COSINE, "dot": kernels.DOT}
 # Bytes of vectors that one thread compares at a time: copied where files are not mapped.
 _PIECE_BYTES = 16 << 20
 _REMOTE_PIECE_BYTES = 8 << 20
+# What is worth another thread, as one more piece takes a while to begin.
+_THREAD_BYTES = 4 << 20
 # Numbers that a block of float16 vectors is widened to, and distances of a block: both stay in a processor's cache.
 _BLOCK_NUMBERS = 1 << 16
 _BLOCK_DISTANCES = 1 << 20
@@ -141,7 +143,7 @@ def compare(
     """
     schedule = schedule_of(context, units)
     chosen = schedule.over(lambda group: choose(context, group, projection, use_sources), units)
-    pieces = [piece for unit in chosen for piece in _pieces(context, unit, search)]
+    pieces = _joined(context, search, [piece for unit in chosen for piece in _pieces(context, unit, search)])
     best = _Best(search)
     context.spread(lambda piece: _compare_piece(context, piece, projection, best), pieces, fragment_of)
     return best.rows()
@@ -152,11 +154,29 @@ def _pieces(context: ScanContext, unit: FilteredUnit, search: Nearest) -> Iterat
     if not len(unit.picked):
         return
     most = _PIECE_BYTES if unit.files.mapped else _REMOTE_PIECE_BYTES
-    nbytes = len(unit.picked) * search.dimension * np.dtype(search.dtype).itemsize
+    nbytes = len(unit.picked) * _vector_bytes(search)
     count = max(-(-nbytes // most), 1)
-    if unit.files.mapped and nbytes > 4 * context.session.threads * (1 << 20):
+    if unit.files.mapped and nbytes > context.session.threads * _THREAD_BYTES:
         count = max(count, context.session.threads)
     yield from (part for part in split_unit(unit, max(1, -(-len(unit.rows) // count))) if len(part.picked))
+
+
+def _joined(context: ScanContext, search: Nearest, pieces: Sequence[FilteredUnit]) -> list[FilteredUnit]:
+    """Neighbouring pieces of the same files as one, while together they are too small to share among threads."""
+    most = context.session.threads * _THREAD_BYTES // _vector_bytes(search)
+    found: list[FilteredUnit] = []
+    for piece in pieces:
+        last = found[-1] if found else None
+        if last is not None and last.files is piece.files and len(last.picked) + len(piece.picked) <= most:
+            rows = RowSelection.joined(last.picked, piece.picked)
+            found[-1] = FilteredUnit(piece.files, rows, rows)
+        else:
+            found.append(piece)
+    return found
+
+
+def _vector_bytes(search: Nearest) -> int:
+    return search.dimension * np.dtype(search.dtype).itemsize
 
 
 class _Best:

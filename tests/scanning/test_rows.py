@@ -74,6 +74,14 @@ def test_split_pieces_join_to_the_whole(rows: RowSelection, size: int) -> None:
     assert [i for p in pieces for i in p.to_indices().tolist()] == rows.to_indices().tolist()
 
 
+@given(selections(), st.integers(0, SIZE))
+def test_joined_slices_are_the_whole(rows: RowSelection, length: int) -> None:
+    joined = RowSelection.joined(rows.slice(0, length), rows.slice(length, SIZE))
+    assert joined.to_indices().tolist() == rows.to_indices().tolist()
+    if rows.indices is None and rows.starts is not None:
+        assert joined.starts is not None and joined.starts.tolist() == rows.starts.tolist()
+
+
 def test_take_refuses_rows_that_do_not_exist() -> None:
     with pytest.raises(IndexError, match="0 .. 39"):
         RowSelection.take(SIZE, [3, 40])
