@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lancecy.encodings.arrow import conversions
 from lancecy.errors import ExpressionError
 from lancecy.expr.describe import describe, describe_type
 from lancecy.expr.kinds import family, int_limits, is_clock, is_number
@@ -289,7 +290,7 @@ def scalar_of(literal: Literal) -> pa.Scalar:
     if value is not None and literal.type is not None and pa.types.is_float16(literal.type):
         value = np.float16(value)
     try:
-        return pa.scalar(value, literal.type)
+        return conversions.scalar_of(value, literal.type)
     except (pa.ArrowException, OverflowError, UnicodeError) as error:
         raise ExpressionError(
             f"{describe(literal)} is not a value of {describe_type(literal.type)}"
@@ -307,7 +308,7 @@ def array_of(literal: Literal, with_null: bool = False) -> pa.Array:
     """
     values: tuple[Constant, ...] = literal.value if isinstance(literal.value, tuple) else (literal.value,)
     try:
-        return pa.array([v for v in values if v is not None or with_null], literal.type)
+        return conversions.values_of([v for v in values if v is not None or with_null], literal.type)
     except (pa.ArrowException, OverflowError, UnicodeError) as error:
         raise ExpressionError(
             f"{describe(literal, 10)} holds a value that is not of type {literal.type}"

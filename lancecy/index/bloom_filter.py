@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancecy.encodings.arrow.conversions import numbers_of
 from lancecy.errors import FormatError
 from lancecy.expr.kinds import family
 from lancecy.expr.nodes import Call, Column, Constant, Expr, Literal
@@ -86,7 +87,7 @@ class BloomFilter:
         zones = Zones.of(file, places)
         if nulls.null_count or not pa.types.is_boolean(nulls.type):
             raise FormatError("has_null is no boolean column").within(file.source.path)
-        return cls(zones, nulls.to_numpy(zero_copy_only=False), *_filters(file, data))
+        return cls(zones, numbers_of(nulls), *_filters(file, data))
 
     @property
     def nbytes(self) -> int:

@@ -6,9 +6,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lancecy.encodings.arrow.conversions import filled, numbers_of
 from lancecy.expr.kinds import family
 from lancecy.stats import ByteBounds, ColumnStats, NumericBounds
 
@@ -62,13 +62,12 @@ def column_stats(
 
 
 def _valid(values: pa.Array) -> Bool:
-    found: Bool = pc.is_valid(values).to_numpy(zero_copy_only=False)
-    return found
+    return numbers_of(values.is_valid())
 
 
 def _bytes(values: pa.Array) -> tuple[Int64, NDArray[np.uint8]]:
     """Offsets and bytes of texts; a null has none."""
-    whole = values.cast(pa.large_binary()).fill_null(b"")
+    whole = filled(values.cast(pa.large_binary()), b"")
     _, places, held = whole.buffers()
     offsets = np.frombuffer(places, np.int64)[whole.offset : whole.offset + len(whole) + 1]
     data = np.frombuffer(held, np.uint8) if held is not None else np.empty(0, np.uint8)
@@ -81,10 +80,10 @@ def _numbers(values: pa.Array) -> NDArray[Any]:
     if kind == "decimal":
         return _unscaled(values)
     if kind == "boolean":
-        return values.cast(pa.uint8()).fill_null(0).to_numpy().astype(np.int64)  # type: ignore[no-any-return]
+        return numbers_of(filled(values.cast(pa.uint8()), 0)).astype(np.int64)
     if kind in ("date", "time", "timestamp", "interval"):
         values = values.view(pa.int32() if values.type.bit_width == 32 else pa.int64())
-    plain = values.to_numpy(zero_copy_only=False) if values.null_count == 0 else _filled(values)
+    plain = numbers_of(values) if values.null_count == 0 else _filled(values)
     if kind == "float":
         return plain.astype(np.float64)
     return plain.astype(np.uint64 if pa.types.is_uint64(values.type) else np.int64)

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancecy.encodings.arrow.conversions import filled, numbers_of
 from lancecy.errors import FormatError, UnsupportedError
 from lancecy.index.bounds import column_stats
 from lancecy.index.condition import Condition
@@ -118,7 +119,7 @@ class BTree:
             The counts of nulls are damaged.
         """
         (nulls,) = self.nulls or self.lookup.read(["null_count"])
-        null_counts = nulls.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        null_counts = numbers_of(filled(nulls, 0)).astype(np.int64)
         return column_stats(self.lows, self.highs, null_counts, self.stops - self.starts)
 
     def find(self, condition: Condition, segment: Segment) -> FoundRows | None:
@@ -166,7 +167,7 @@ class BTree:
         values, ids = self.data.read(["values", "ids"], rows)
         if ids.null_count or ids.type != pa.uint64():
             raise FormatError("row ids of an index are null or no numbers").within(self.data.source.path)
-        numbers: UInt64 = ids.to_numpy()
+        numbers: UInt64 = numbers_of(ids)
         if keys is None or values.null_count:
             return numbers[condition.true_for(values)]
         return numbers[are_listed(whole_numbers(values), keys)]
@@ -178,7 +179,7 @@ def _page_rows(lookup: IndexFile, data: IndexFile, pages: pa.Array) -> tuple[Int
     size = int(stated) if stated.isdecimal() and len(stated) < 10 else 0
     if size == 0 or pages.null_count:
         raise FormatError(f"pages of {stated!r} rows, or without a number").within(lookup.source.path)
-    starts = pages.to_numpy().astype(np.int64) * size
+    starts = numbers_of(pages).astype(np.int64) * size
     stops = np.minimum(starts + size, data.num_rows)
     expected = np.arange(0, data.num_rows, size)
     # Nearly always they are in order already.

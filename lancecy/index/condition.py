@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancecy.encodings.arrow.columns import as_array
+from lancecy.encodings.arrow.conversions import filled, numbers_of
 from lancecy.expr import Bound, falsify, mask
 from lancecy.records import dataclass
 from lancecy.stats import ColumnStats, StatsTable
@@ -40,11 +41,7 @@ class Condition:
         ----------
         values : (n,) array of the column's type
         """
-        found = self._evaluated(values)
-        if found.null_count:
-            found = found.fill_null(False)
-        result: Bool = found.to_numpy(zero_copy_only=False)
-        return result
+        return numbers_of(filled(self._evaluated(values), False))
 
     def _evaluated(self, values: pa.Array) -> pa.BooleanArray:
         column = values

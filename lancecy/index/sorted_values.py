@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancecy.encodings.arrow.conversions import array_of, numbers_of
 from lancecy.encodings.model.chunks import places_of
 from lancecy.expr.kinds import family
 from lancecy.expr.nodes import Call, Column, Expr, Literal, walk
@@ -155,7 +156,7 @@ def constants(condition: Condition) -> NDArray[Any] | None:
     kind = next(node.type for node in walk(expr) if isinstance(node, Column))
     if keys is None or kind is None:
         return None
-    return keys[condition.true_for(pa.array(keys).view(kind))]
+    return keys[condition.true_for(array_of(keys).view(kind))]
 
 
 def _listed(expr: Expr) -> NDArray[Any] | None:
@@ -208,7 +209,7 @@ def _read(file: IndexFile) -> SortedValues | None:
     numbers = whole_numbers(present)
     if bool((numbers[1:] < numbers[:-1]).any()):
         return None
-    return SortedValues(numbers, ids.to_numpy()[values.null_count :])
+    return SortedValues(numbers, numbers_of(ids)[values.null_count :])
 
 
 def _storage(data_type: pa.DataType) -> pa.DataType:

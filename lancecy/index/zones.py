@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancecy.encodings.arrow.conversions import filled, numbers_of
 from lancecy.errors import FormatError
 from lancecy.expr.nodes import Call, Column, Expr
 from lancecy.index.bounds import column_stats
@@ -78,7 +79,7 @@ class Zones:
         for column in columns:
             if column.null_count or not pa.types.is_integer(column.type):
                 raise FormatError("places of zones are null or no numbers").within(file.source.path)
-            numbers.append(column.to_numpy().astype(np.int64))
+            numbers.append(numbers_of(column).astype(np.int64))
         order = np.lexsort((numbers[1], numbers[0]))
         fragments, starts, lengths = (found[order] for found in numbers)
         outside = (starts < 0) | (starts > _MOST_ROWS) | (lengths < 0) | (lengths > _MOST_ROWS)
@@ -201,4 +202,4 @@ class ZoneMap:
 
 
 def _counts(column: pa.Array) -> Int64:
-    return column.fill_null(0).to_numpy().astype(np.int64)  # type: ignore[no-any-return]
+    return numbers_of(filled(column, 0)).astype(np.int64)

@@ -14,6 +14,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from lancecy.encodings.arrow.columns import ArrowArray, as_array, bare
+from lancecy.encodings.arrow.conversions import array_of
 from lancecy.errors import FormatError
 from lancecy.expr import Bound, Expr, evaluation_ns, mask
 from lancecy.rows import RowSelection
@@ -309,11 +310,11 @@ def virtual_columns(
     offsets, found = rows.to_indices(), (context.snapshot, files.fragment, files.num_rows)
     gone = None if context.living is None else context.are_deleted(files, offsets)
     return {
-        name: pa.array(
+        name: array_of(
             context.row_offsets(files, offsets)
             if name == ROW_OFFSET
             else virtual_values(*found, name, offsets),
-            mask=gone if name in NULL_IF_DELETED else None,
+            gone if name in NULL_IF_DELETED else None,
         )
         for name in names
     }

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lancecy.encodings.arrow.columns import bare, joined, storage_of
+from lancecy.encodings.arrow.conversions import array_of, filled, numbers_of
 from lancecy.errors import ColumnNotFoundError, printable
 from lancecy.records import dataclass
 from lancecy.scanning.request import VIRTUAL_COLUMNS, ScanRequest
@@ -155,7 +156,7 @@ def sort_positions(table: pa.Table, keys: tuple[ColumnOrdering, ...]) -> Int64:
         return np.arange(table.num_rows, dtype=np.int64)
     names = [str(i) for i in range(len(columns))]
     found = pc.sort_indices(pa.table(columns, names=names), list(zip(names, directions, strict=True)))
-    positions: Int64 = found.to_numpy().astype(np.int64)
+    positions: Int64 = numbers_of(found).astype(np.int64)
     return positions
 
 
@@ -189,10 +190,10 @@ def _sortable(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _total_order(array: pa.Array, signed: pa.DataType) -> pa.Array:
     """Integers in the order of the floating-point numbers: the magnitude bits of negative ones are inverted."""
-    bits = array.view(signed).fill_null(0).to_numpy(zero_copy_only=False)
+    bits = numbers_of(filled(array.view(signed), 0))
     ordered = bits ^ ((bits >> (8 * bits.itemsize - 1)) & np.iinfo(bits.dtype).max)
-    mask = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
-    return pa.array(ordered, signed, mask=mask)
+    mask = numbers_of(array.is_null()) if array.null_count else None
+    return array_of(ordered, mask)
 
 
 def _ranks(array: pa.DictionaryArray) -> pa.Array:

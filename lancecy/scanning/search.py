@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings.arrow.columns import ArrowArray, chunks_of, storage_of, unsliced_rows
+from lancecy.encodings.arrow.conversions import array_of, numbers_of
 from lancecy.expr import Bound, Expr, bind, evaluate
 from lancecy.records import dataclass
 from lancecy.rows import RowSelection
@@ -94,13 +95,18 @@ class Neighbours:
     def to_batch(self) -> pa.RecordBatch:
         """The rows as Arrow, in signed types: ``query``, ``distance``, ``row_id``, ``address``."""
         ids, addresses = self.row_ids.view(np.int64), self.addresses.view(np.int64)
-        columns = {"query": self.queries, "distance": self.distances, "row_id": ids, "address": addresses}
-        return pa.RecordBatch.from_pydict({name: pa.array(column) for name, column in columns.items()})
+        columns: dict[str, NDArray[Any]] = {
+            "query": self.queries,
+            "distance": self.distances,
+            "row_id": ids,
+            "address": addresses,
+        }
+        return pa.RecordBatch.from_pydict({name: array_of(column) for name, column in columns.items()})
 
     @classmethod
     def from_batch(cls, batch: pa.RecordBatch) -> Neighbours:
         """The rows of :meth:`to_batch`."""
-        queries, distances, ids, addresses = (column.to_numpy() for column in batch.columns)
+        queries, distances, ids, addresses = (numbers_of(column) for column in batch.columns)
         return cls(queries, distances, ids.view(np.uint64), addresses.view(np.uint64))
 
 
@@ -275,7 +281,7 @@ def _vectors(column: ArrowArray, search: Nearest) -> Iterator[tuple[NDArray[Any]
         first = (chunk.values.offset + chunk.offset * dimension) * dtype.itemsize
         numbers = np.frombuffer(memory, np.uint8, len(chunk) * dimension * dtype.itemsize, first).view(dtype)
         vectors = numbers.reshape(-1, dimension)
-        nulls = chunk.is_null().to_numpy(zero_copy_only=False) if chunk.null_count else None
+        nulls = numbers_of(chunk.is_null()) if chunk.null_count else None
         for start in range(0, len(chunk), most):
             block = slice(start, start + most)
             yield vectors[block], None if nulls is None else nulls[block]
@@ -418,8 +424,8 @@ class Output:
     def _columns(self, found: Neighbours) -> dict[str, ArrowArray]:
         """Columns of rows by name, and for the filter which rows pass it."""
         own: dict[str, ArrowArray] = {
-            DISTANCE: pa.array(found.distances),
-            QUERY_INDEX: pa.array(found.queries),
+            DISTANCE: array_of(found.distances),
+            QUERY_INDEX: array_of(found.queries),
         }
         read = take_addresses(self._context, self._read, found.addresses)
         columns = {**own, **dict(zip(read.column_names, read.columns, strict=True))}

@@ -83,6 +83,43 @@ def test_import_alone_needs_neither_numpy_nor_pyarrow() -> None:
     assert done.stdout.split() == ["False", "False"]
 
 
+READS = (
+    "ds.to_table()",
+    "ds.head(2), ds.take([2, 0]), ds.count_rows(), list(ds.to_batches())",
+    "ds.to_table(columns=['i'], filter='i = 2', with_row_id=True)",
+    "ds.to_table(filter='i IN (1, 2) OR (x > 0.5 AND s = \\'b\\')')",
+    "ds.to_table(columns={'j': 'i % 2'}, order_by=['x'], limit=2)",
+    "ds.count_rows('s LIKE \\'%a%\\' AND b IS NOT NULL')",
+    "ds.to_table(nearest={'column': 'v', 'q': [0.0, 1.0], 'k': 2}, columns=['i'])",
+    "ds.delete('i = 5')",
+)
+
+
+@pytest.mark.parametrize("read", READS)
+def test_reads_do_without_pandas(read: str, tmp_path: Path) -> None:
+    """pyarrow's own conversions import it, which takes longer than such a read."""
+    import numpy as np
+    import pyarrow as pa
+
+    import lancecy
+
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(8, dtype=np.float32)), 2)
+    columns = {
+        "i": [1, 2, 3, 5],
+        "x": [0.1, 0.7, None, 2.0],
+        "s": ["a", "b", None, "c"],
+        "b": [True, None, False, True],
+    }
+    ds = lancecy.write_dataset(pa.table({**columns, "v": vectors}), tmp_path / "t")
+    for kind, column in (("BTREE", "i"), ("BITMAP", "s"), ("ZONEMAP", "x")):
+        ds.create_scalar_index(column, kind)
+    script = f"import lancecy, sys; ds = lancecy.dataset({str(tmp_path / 't')!r}); {read}; print('pandas' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=200
+    )
+    assert done.stdout == "False\n"
+
+
 def test_public_names_are_listed_and_resolve() -> None:
     import lancecy
 

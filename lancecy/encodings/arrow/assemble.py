@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancecy.encodings.arrow.columns import ArrowArray, chunks_of, cut_out, storage_of, typed, validity_of
+from lancecy.encodings.arrow.conversions import numbers_of
 from lancecy.encodings.arrow.nulls import null_array
 from lancecy.errors import FormatError, printable
 from lancecy.schema import Field
@@ -185,7 +186,7 @@ def _null_in_all(arrays: Sequence[pa.Array]) -> tuple[pa.Buffer | None, int]:
     if any(array.null_count == 0 for array in arrays):
         return None, 0
     is_valid = reduce(pc.or_, [array.is_valid() for array in arrays])
-    bits = np.packbits(is_valid.to_numpy(zero_copy_only=False), bitorder="little")
+    bits = np.packbits(numbers_of(is_valid), bitorder="little")
     return pa.py_buffer(bits), len(is_valid) - is_valid.true_count
 
 

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lancecy import kernels
+from lancecy.encodings.arrow.conversions import array_of, numbers_of
 from lancecy.encodings.arrow.nulls import null_mask
 from lancecy.encodings.blocks.memory import allocate
 from lancecy.errors import LimitError, UnsupportedError
@@ -307,7 +308,7 @@ def _recoded(indices: pa.Array, codes: pa.Array) -> pa.Array:
     new = codes.cast(indices.type)
     if new.null_count or indices.offset:
         return new.take(indices)
-    table = new.to_numpy()
+    table = numbers_of(new)
     if np.array_equal(table, np.arange(table.size)):
         return indices
     validity, data = indices.buffers()
@@ -333,7 +334,7 @@ def validity_of(array: pa.Array) -> pa.Buffer | None:
         return None
     if array.offset == 0:
         return array.buffers()[0]
-    is_valid = array.is_valid().to_numpy(zero_copy_only=False)
+    is_valid = numbers_of(array.is_valid())
     return pa.py_buffer(np.packbits(is_valid, bitorder="little"))
 
 
@@ -405,7 +406,7 @@ def taken(column: ArrowArray, rows: Int64, most: int | None = None) -> ArrowArra
 def _take_array(array: pa.Array, rows: Int64) -> pa.Array | None:
     """Take the rows at these positions; None if offsets of the array's width cannot count their values."""
     try:
-        return array.take(_int64(rows))
+        return array.take(array_of(rows))
     except pa.ArrowInvalid:
         return None
 
@@ -434,12 +435,7 @@ def _take_chunked(chunks: Sequence[pa.Array], starts: Int64, rows: Int64, most: 
     if parts:
         back = np.empty_like(order)
         back[order] = np.arange(order.size)
-        yield _concatenated(parts).take(_int64(back))
-
-
-def _int64(rows: Int64) -> pa.Array:
-    # Built from buffers, because pa.array imports pandas to inspect its argument.
-    return pa.Array.from_buffers(pa.int64(), rows.size, [None, pa.py_buffer(np.ascontiguousarray(rows))])
+        yield _concatenated(parts).take(array_of(back))
 
 
 def _extent(array: pa.Array) -> int:
@@ -496,7 +492,7 @@ def byte_order(offsets: Int64, values: NDArray[np.uint8]) -> Int64:
     """
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values)]
     strings = pa.Array.from_buffers(pa.large_binary(), offsets.size - 1, buffers)
-    found: Int64 = pc.array_sort_indices(strings).to_numpy().astype(np.int64)
+    found: Int64 = numbers_of(pc.array_sort_indices(strings)).astype(np.int64)
     return found
 
 

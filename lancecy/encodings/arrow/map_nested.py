@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lancecy.encodings.arrow.conversions import array_of, numbers_of
 from lancecy.encodings.arrow.nulls import null_mask
 from lancecy.schema import Field
 
@@ -69,7 +70,7 @@ def _fixed_list(array: pa.FixedSizeListArray, field: Field, wanted: Predicate, c
     size, (child,) = field.list_size, field.children
     items = array.values.slice(array.offset * size, len(array) * size)
     if array.null_count:
-        gone = pa.array(np.repeat(array.is_null().to_numpy(zero_copy_only=False), size))
+        gone = array_of(np.repeat(numbers_of(array.is_null()), size))
         mask = pc.or_(gone, items.is_null())
         items = pa.StructArray.from_arrays(items.flatten(), fields=list(items.type), mask=mask)
     return pa.FixedSizeListArray.from_arrays(
@@ -81,7 +82,7 @@ def _list(array: pa.Array, field: Field, wanted: Predicate, change: Change) -> p
     (child,) = field.children
     lengths, items = _items(array)
     items = map_nested(items, child, wanted, change)
-    offsets = pa.array(np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))))
+    offsets = array_of(np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))))
     make, width = (pa.LargeListArray, pa.int64()) if field.is_large_list else (pa.ListArray, pa.int32())
     lists = make.from_arrays(offsets.cast(width), items, mask=null_mask(array))
     return _as_map(lists) if field.is_map else lists
@@ -96,10 +97,10 @@ def _items(array: pa.Array) -> tuple[NDArray[np.integer], pa.Array]:
     items = elements_of(array)
     if not len(array):
         return np.zeros(0, np.int64), items.slice(0, 0)
-    offsets = array.offsets.to_numpy()
+    offsets = numbers_of(array.offsets)
     lengths = np.diff(offsets)
     if array.null_count:
-        gone = array.is_null().to_numpy(zero_copy_only=False)
+        gone = numbers_of(array.is_null())
         if bool(lengths[gone].any()):
             lengths = np.where(gone, 0, lengths)
             return lengths, _runs(items, offsets[:-1][lengths > 0], lengths[lengths > 0])

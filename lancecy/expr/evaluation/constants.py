@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings.arrow.columns import validity_of
+from lancecy.encodings.arrow.conversions import numbers_of
 
 __all__ = ["COMPARISONS", "contains", "is_ascii", "is_in", "looked_up"]
 
@@ -101,7 +102,7 @@ def looked_up(answers: pa.Array, codes: pa.Array) -> pa.Array:
     """
     if not pa.types.is_boolean(answers.type) or answers.null_count or len(codes) < _MIN_ROWS:
         return answers.take(codes)
-    return _per_chunk(codes, partial(_code_bits, answers.to_numpy(zero_copy_only=False)))
+    return _per_chunk(codes, partial(_code_bits, numbers_of(answers)))
 
 
 def _code_bits(answers: NDArray[np.bool_], codes: pa.Array) -> Bits:

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancecy.encodings.arrow import conversions
 from lancecy.encodings.arrow.columns import unsliced_rows
 from lancecy.errors import ExpressionError, FormatError
 from lancecy.expr.bound import Bound
@@ -37,6 +38,8 @@ __all__ = ["can_fail", "compute", "evaluate", "evaluation_ns", "mask"]
 
 Data: TypeAlias = Any
 """pa.Array, pa.ChunkedArray or, for constants, pa.Scalar."""
+
+_TRUE, _FALSE, _UNKNOWN = (conversions.scalar_of(truth, pa.bool_()) for truth in (True, False, None))
 
 
 def evaluate(bound: Bound, table: pa.Table | pa.RecordBatch) -> pa.ChunkedArray | pa.Array:
@@ -155,7 +158,7 @@ def _logic(call: Call, table: Any, join: Callable[..., Any], decided: bool) -> D
     found = compute(call.args[0], table)
     for arg in call.args[1:]:
         if can_fail(arg) and not isinstance(found, pa.Scalar):
-            still_open = pc.fill_null(pc.not_equal(found, decided), True)
+            still_open = pc.fill_null(pc.not_equal(found, conversions.scalar_of(decided)), _TRUE)
             found = join(found, _where(arg, table, still_open))
         else:
             found = join(found, compute(arg, table))
@@ -168,10 +171,12 @@ def _where(expr: Expr, table: Any, rows: Data) -> Data:
     if wanted.all():
         return compute(expr, table)
     names = {node.path[0] for node in walk(expr) if isinstance(node, Column)}
-    part = compute(expr, unsliced_rows(_without_views(table.select(sorted(names)))).filter(pa.array(wanted)))
+    part = compute(
+        expr, unsliced_rows(_without_views(table.select(sorted(names)))).filter(conversions.array_of(wanted))
+    )
     if isinstance(part, pa.Scalar):
         return part
-    places = pa.array(np.cumsum(wanted) - 1, mask=~wanted)
+    places = conversions.array_of(np.cumsum(wanted) - 1, ~wanted)
     return part.take(places)
 
 
@@ -198,10 +203,10 @@ def _case(call: Call, table: Any) -> Data:
             return pc.case_when(pc.make_struct(*tests), *results)
     if table is None:
         return _constant_case(conditions, values, default)
-    waiting = pa.array(np.ones(table.num_rows, dtype=bool))
+    waiting = conversions.array_of(np.ones(table.num_rows, np.bool_))
     tests, results = [], []
     for condition, value in zip(conditions, values, strict=True):
-        hit = pc.and_(waiting, pc.fill_null(_full(_where(condition, table, waiting), table), False))
+        hit = pc.and_(waiting, pc.fill_null(_full(_where(condition, table, waiting), table), _FALSE))
         tests.append(hit)
         results.append(_where(value, table, hit))
         waiting = pc.and_not(waiting, hit)
@@ -272,9 +277,9 @@ def _in(call: Call, table: Any) -> Data:
         found = is_in(values, members)
         # is_in is false for a null; in SQL it is unknown, and so is a miss in a list that has a null.
         if has_null:
-            return pc.if_else(found, True, pa.scalar(None, pa.bool_()))
+            return pc.if_else(found, _TRUE, _UNKNOWN)
         if isinstance(values, pa.Scalar) or values.null_count:
-            return pc.if_else(pc.is_valid(values), found, pa.scalar(None, pa.bool_()))
+            return pc.if_else(pc.is_valid(values), found, _UNKNOWN)
         return found
 
     return _per_value(tested, table, run)

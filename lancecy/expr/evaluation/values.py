@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lancecy.encodings.arrow.conversions import numbers_of
 from lancecy.encodings.blocks.memory import allocate
 
 __all__ = [
@@ -75,8 +76,12 @@ def by_text(run: Callable[[str], Any], values: Data, target: pa.DataType) -> Dat
 def to_numpy(values: Data) -> Any:
     """The values as a NumPy array, copied if they are chunked or have nulls."""
     if isinstance(values, pa.ChunkedArray):
-        return values.to_numpy()
-    return values.to_numpy(zero_copy_only=False)
+        return (
+            np.concatenate([numbers_of(chunk) for chunk in values.chunks])
+            if values.num_chunks
+            else values.to_numpy()
+        )
+    return numbers_of(values)
 
 
 def add(left: Data, right: Data) -> Data:

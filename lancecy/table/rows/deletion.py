@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import ipc
 
+from lancecy.encodings.arrow.conversions import array_of, numbers_of
 from lancecy.errors import FormatError, LimitError
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.records import dataclass
@@ -140,7 +141,7 @@ def encode(vector: DeletionVector, form: DeletionFileType) -> bytes:
     if form is DeletionFileType.BITMAP:
         return roaring.encode(vector.offsets)
     sink = pa.BufferOutputStream()
-    column = pa.array(vector.offsets.astype(np.uint32))
+    column = array_of(vector.offsets.astype(np.uint32))
     # Passing one column to another thread takes longer than to compress it.
     compression = "zstd" if len(vector) >= _COMPRESSED_FROM else None
     options = ipc.IpcWriteOptions(compression=compression, use_threads=False)
@@ -174,7 +175,7 @@ def _from_arrow(memory: Memory, limits: Limits) -> NDArray[np.uint32]:
     column = batch.column(0)
     if column.null_count:
         raise FormatError("a deletion file has nulls")
-    values: NDArray[np.uint32] = column.to_numpy()
+    values: NDArray[np.uint32] = numbers_of(column)
     return values
 
 
