@@ -1,8 +1,8 @@
 """``dataclass``, which makes frozen classes in a fraction of the time.
 
 The standard library compiles six functions for each frozen class; those of lancecy took a fifth of the time of
-its first use in a process. Here only ``__init__`` is compiled, and sets slots through their descriptors. Type checkers see the
-decorator of the standard library, whose ``replace``, ``fields`` and ``asdict`` take the classes.
+its first use in a process. Here only ``__init__`` is compiled, once for all classes with fields of the same form, and sets slots
+through their descriptors. Type checkers see the decorator of the standard library, whose ``replace``, ``fields`` and ``asdict`` take the classes.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable, Collection, Sequence
+from functools import cache
 from operator import attrgetter
 from reprlib import recursive_repr
-from types import MemberDescriptorType
-from typing import TYPE_CHECKING, Any
+from types import FunctionType, MemberDescriptorType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 __all__ = ["dataclass"]
 
@@ -99,41 +100,69 @@ def _frozen(given: type, *, slots: bool, eq: bool, repr: bool, kw_only: bool) ->
 
 
 def _init(cls: type, fields: Sequence[dataclasses.Field[Any]]) -> Callable[..., None]:
-    scope: dict[str, Any] = {"_missing": dataclasses.MISSING, "_set": object.__setattr__}
-    given, named, body = ["self"], ["*"], []
+    """``__init__``: a function that was compiled for classes of the same form, with this class's names and setters."""
+    form: list[_Part] = []
+    held: list[object] = []
     for field in fields:
-        name, known = field.name, f"_known_{field.name}"
-        default = absent = ""
+        slot = getattr(cls, field.name, None)
+        default = _NOTHING
         if field.default is not dataclasses.MISSING:
-            scope[known] = field.default
-            default = absent = known
+            default = _DEFAULT
         elif field.default_factory is not dataclasses.MISSING:
-            scope[known] = field.default_factory
-            default, absent = "_missing", f"{known}()"
-        if field.init:
-            (named if field.kw_only else given).append(f"{name}={default}" if default else name)
-            value = f"{absent} if {name} is _missing else {name}" if default == "_missing" else name
-        elif absent:
-            value = absent
-        else:
+            default = _FACTORY
+        elif not field.init:
             continue  # ``__post_init__`` sets it
-        slot = getattr(cls, name, None)
-        if isinstance(slot, MemberDescriptorType):
-            scope[f"_set_{name}"] = slot.__set__
-            body.append(f"_set_{name}(self, {value})")
-        else:
-            body.append(f"_set(self, {name!r}, {value})")
-    if hasattr(cls, "__post_init__"):
-        body.append("self.__post_init__()")
-    parameters = ", ".join([*given, *(named if len(named) > 1 else ())])
-    lines = [f"def _made({', '.join(scope)}):", f" def __init__({parameters}):"]
-    lines += [*(f"  {line}" for line in body or ["pass"]), " return __init__"]
-    found: dict[str, Any] = {}
-    # The names are those of the class's own source. In its module, ``typing.get_type_hints`` finds the types.
-    exec("\n".join(lines), vars(sys.modules.get(cls.__module__, dataclasses)), found)  # noqa: S102
-    made: Callable[..., None] = found["_made"](**scope)
+        is_slot = isinstance(slot, MemberDescriptorType)
+        form.append((is_slot, field.init, field.init and field.kw_only is True, default))
+        held += [
+            slot.__set__ if isinstance(slot, MemberDescriptorType) else field.name,
+            field.default_factory if default == _FACTORY else field.default,
+        ]
+    first = _compiled(tuple(form), hasattr(cls, "__post_init__"))(*held)
+    # Parameters stand before the fields of keywords alone.
+    given = [field.name for field in fields if field.init and not field.kw_only]
+    named = [field.name for field in fields if field.init and field.kw_only]
+    code = first.__code__.replace(co_varnames=("self", *given, *named))
+    # In the module of the class, ``typing.get_type_hints`` finds the types.
+    space = vars(sys.modules.get(cls.__module__, dataclasses))
+    made = FunctionType(code, space, "__init__", first.__defaults__, first.__closure__)
+    known = first.__kwdefaults__ or {}
+    places = [number for number, part in enumerate(form) if part[2]]
+    made.__kwdefaults__ = {
+        name: known[f"v{place}"] for name, place in zip(named, places, strict=True) if f"v{place}" in known
+    } or None
     made.__qualname__, made.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
     made.__annotations__ = {**{field.name: field.type for field in fields if field.init}, "return": None}
+    return made
+
+
+# Whether a field is a slot, is a parameter, one of keywords alone, and what it has without a value.
+_Part: TypeAlias = tuple[bool, bool, bool, int]
+_NOTHING, _DEFAULT, _FACTORY = range(3)
+
+
+@cache
+def _compiled(form: tuple[_Part, ...], has_end: bool) -> Callable[..., FunctionType]:
+    """A function of the setters (names without slots) and the defaults (or their factories), which makes ``__init__``."""
+    held, given, named, body = [], ["self"], ["*"], []
+    for number, (is_slot, is_given, is_named, default) in enumerate(form):
+        name, known = f"v{number}", f"d{number}"
+        held += [f"s{number}", known]
+        value = {_DEFAULT: known, _FACTORY: f"{known}()"}.get(default, name)
+        if is_given:
+            absent = {_DEFAULT: f"={known}", _FACTORY: "=missing"}.get(default, "")
+            (named if is_named else given).append(name + absent)
+            value = f"{value} if {name} is missing else {name}" if default == _FACTORY else name
+        body.append(f"s{number}(self, {value})" if is_slot else f"set_(self, s{number}, {value})")
+    if has_end:
+        body.append("self.__post_init__()")
+    parameters = ", ".join([*given, *(named if len(named) > 1 else ())])
+    lines = [f"def make({', '.join(held)}):", f" def __init__({parameters}):"]
+    lines += [*(f"  {line}" for line in body or ["pass"]), " return __init__"]
+    space: dict[str, Any] = {}
+    source = "\n".join(["def around(set_, missing):", *(f" {line}" for line in lines), " return make"])
+    exec(source, space)  # noqa: S102  # no name of a class is in it
+    made: Callable[..., FunctionType] = space["around"](object.__setattr__, dataclasses.MISSING)
     return made
 
 
