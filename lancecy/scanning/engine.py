@@ -46,6 +46,7 @@ from lancecy.scanning.units import (
     bytes_of,
     first_rows,
     split_unit,
+    whole_bytes_of,
     without_others,
 )
 from lancecy.schema import Field
@@ -241,12 +242,19 @@ def _are_small(units: Sequence[FilteredUnit]) -> bool:
 
 def _is_little(units: Sequence[FilteredUnit], fields: Sequence[Field]) -> bool:
     """Whether one thread reads all units with the same steps for all files: small ones, or few bytes of mapped files."""
+    if all(c.files.mapped for c in units):
+        return _are_few_bytes(units, fields)
     # Of small files no column needs to be looked at.
     most = [c.files.stored_bytes for c in units]
-    if all(c.files.mapped for c in units):
-        return sum(most) < INLINE_BYTES or sum(_read_bytes(c, fields) for c in units) < INLINE_BYTES
     pairs = zip(most, units, strict=True)
     return all(size < SMALL_COLUMN_BYTES or bytes_of(c, fields) < SMALL_COLUMN_BYTES for size, c in pairs)
+
+
+def _are_few_bytes(units: Sequence[FilteredUnit], fields: Sequence[Field]) -> bool:
+    """Whether one thread reads all units sooner than several do."""
+    # Of small files and of few rows no column needs to be looked at.
+    most = sum(_read_part(c) * whole_bytes_of(c) for c in units)
+    return most < INLINE_BYTES or sum(_read_bytes(c, fields) for c in units) < INLINE_BYTES
 
 
 def _parts(
@@ -270,7 +278,7 @@ def _columns(
     context: ScanContext, units: Sequence[FilteredUnit], fields: Sequence[Field], use_threads: bool
 ) -> Iterator[list[ArrowArray]]:
     """Fields of several units, side by side if that is worth it."""
-    use_threads = use_threads or sum(_read_bytes(c, fields) for c in units) >= INLINE_BYTES
+    use_threads = use_threads or not _are_few_bytes(units, fields)
     # Where one thread reads them all, columns share their requests.
     jobs = [jobs_of(c, fields) if use_threads else [list(fields)] for c in units]
     todo = [(c, job) for c, mine in zip(units, jobs, strict=True) for job in mine]
@@ -280,8 +288,13 @@ def _columns(
 
 
 def _read_bytes(unit: FilteredUnit, fields: Sequence[Field]) -> float:
-    """Work of reading a unit in bytes: rows picked here and there cost several times their bytes."""
-    return bytes_of(unit, fields) * min(1, 8 * len(unit.picked) / max(1, len(unit.rows)))
+    """Work of reading a unit in bytes."""
+    return bytes_of(unit, fields) * _read_part(unit)
+
+
+def _read_part(unit: FilteredUnit) -> float:
+    """Which part of the work of reading all candidates is left: rows picked here and there cost several times their bytes."""
+    return min(1, 8 * len(unit.picked) / max(1, len(unit.rows)))
 
 
 def _assembled(

@@ -372,6 +372,8 @@ class FragmentFiles:
 
     def sizes(self, fields: Sequence[Field]) -> tuple[int, int]:
         """:meth:`estimated_bytes`, and bytes of the decoded fields as far as the metadata of pages tell."""
+        if any(wanted not in self._sizes for wanted in fields):
+            parse_metadata((self,), fields)
         pairs = [self._field_bytes(wanted) for wanted in fields]
         return sum(stored for stored, _ in pairs), sum(decoded for _, decoded in pairs)
 

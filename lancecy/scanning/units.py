@@ -37,6 +37,7 @@ __all__ = [
     "passed_together",
     "schedule_of",
     "split_unit",
+    "whole_bytes_of",
     "without_others",
 ]
 
@@ -100,6 +101,11 @@ def bytes_of(unit: CandidateUnit | FilteredUnit, fields: Sequence[Field]) -> flo
 def decoded_bytes_of(unit: CandidateUnit, fields: Sequence[Field]) -> float:
     """:func:`bytes_of` once the fields are decoded, as far as the metadata of pages tell."""
     return _share(unit, lambda: unit.files.sizes(fields)[1])
+
+
+def whole_bytes_of(unit: CandidateUnit | FilteredUnit) -> float:
+    """The most that :func:`bytes_of` says, without a look at any field."""
+    return _share(unit, lambda: unit.files.stored_bytes)
 
 
 def _share(unit: CandidateUnit | FilteredUnit, file_bytes: Callable[[], int]) -> float:

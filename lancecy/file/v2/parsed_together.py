@@ -36,7 +36,7 @@ __all__ = ["JoinedField", "join_fields", "parse_together"]
 
 Int64 = NDArray[np.int64]
 
-_FEW = 32
+_FEW = 16
 """Fewer fields of files are parsed one file after the other in less time."""
 _MOST_HELD = 8 << 20
 """Most bytes of metadata of several files that are copied together."""
