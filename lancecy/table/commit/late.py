@@ -106,8 +106,8 @@ def place_of(published: Published, history: History) -> Steps[Place]:
         The versions cannot be listed.
     """
     location = published.location
-    newer = yield from history.versions.versions(location.version, history.naming)
-    if not newer:
+    newer = yield from _newer(location, history)
+    if newer == []:
         return Place.IN_TIME
     place = Place.UNKNOWN
     with suppress(LanceError):
@@ -122,16 +122,24 @@ def place_of(published: Published, history: History) -> Steps[Place]:
     return place
 
 
-def _among(newer: Sequence[ManifestLocation], published: Published, history: History) -> Steps[Place]:
+def _newer(location: ManifestLocation, history: History) -> Steps[list[ManifestLocation] | None]:
+    """The versions above one, oldest first; None if a cleanup removed them, and this one, while they were listed."""
+    listed = yield from history.versions.versions(location.version - 1, history.naming)
+    return [one for one in listed if one.version > location.version] if listed else None
+
+
+def _among(newer: Sequence[ManifestLocation] | None, published: Published, history: History) -> Steps[Place]:
     """Where a version stands among newer ones, oldest first."""
     location = published.location
     for look in range(_LOOKS):
         if look:
             # Cleanups remove several versions at once, in any order.
             yield Pause(look - 1)
-            newer = yield from history.versions.versions(location.version, history.naming)
-        if not newer:
+            newer = yield from _newer(location, history)
+        if newer is None:
             continue
+        if not newer:
+            return Place.IN_TIME
         latest = yield from history.stored(newer[-1])
         if latest is None:
             continue
