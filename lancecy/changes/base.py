@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lancecy.changes.commit import commit_operation
 from lancecy.changes.options import CommitRequest
-from lancecy.errors import ContentionError, DatasetNotFoundError, RetryableConflictError
+from lancecy.errors import ContentionError, DatasetNotFoundError, MissingFileError, RetryableConflictError
 from lancecy.table import flags
 from lancecy.table.manifest import BasePath
 from lancecy.table.operations import Operation
@@ -54,6 +54,11 @@ class Change(ABC):
         ``written`` is its manifest file, if this process wrote it.
         """
 
+    def _may_be_cleaned_up(self) -> bool:
+        """Whether a cleanup may have removed the files of this version."""
+        version = self._snapshot.version
+        return version < DETACHED and self._snapshot.latest_version() != version
+
     def _newest(self) -> Snapshot:
         """The newest version of the table, which may be this one."""
         if self._snapshot.latest_version() == self._snapshot.version:
@@ -88,7 +93,9 @@ class Change(ABC):
         )
         self._move(committed.version, bases, committed.written)
 
-    def _retried(self, attempt: Callable[[], T], retries: int, timeout: timedelta) -> T:
+    def _retried(
+        self, attempt: Callable[[], T], retries: int, timeout: timedelta, *, reads_again: bool = False
+    ) -> T:
         """Run an attempt, and retry it from the newest version after a retryable conflict.
 
         Parameters
@@ -99,17 +106,24 @@ class Change(ABC):
             Number of further attempts.
         timeout : timedelta
             After this no new attempt is made.
+        reads_again : bool
+            Whether an attempt that was cut short while it read can be repeated, as no stream was read halfway. Then it is
+            retried too if a cleanup removed this version.
 
         Raises
         ------
         RetryableConflictError
             Every attempt lost to another writer.
+        MissingFileError
+            A file is missing.
         """
         give_up, number = time.monotonic() + timeout.total_seconds(), 0
         while True:
             try:
                 return attempt()
-            except (RetryableConflictError, ContentionError):
+            except (RetryableConflictError, ContentionError, MissingFileError) as error:
+                if isinstance(error, MissingFileError) and not (reads_again and self._may_be_cleaned_up()):
+                    raise
                 number += 1
                 if number > retries or time.monotonic() >= give_up:
                     raise

@@ -172,7 +172,7 @@ class Deletes(Change):
                 self._change(operation, options=options)
             return count
 
-        return {"num_deleted_rows": self._retried(attempt, conflict_retries, retry_timeout)}
+        return {"num_deleted_rows": self._retried(attempt, conflict_retries, retry_timeout, reads_again=True)}
 
     def truncate_table(self) -> None:
         """Delete every row, in one version. Columns, configuration, indices and older versions stay.

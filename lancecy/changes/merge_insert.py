@@ -397,7 +397,7 @@ class MergeInsertBuilder:
                         self._dataset._change(operation, options=commit)
                 return matches.stats
 
-            return self._dataset._retried(attempt, self._retries, self._timeout or _TIMEOUT)
+            return self._dataset._retried(attempt, self._retries, self._timeout or _TIMEOUT, reads_again=True)
 
     def execute_on(self, engine: Engine, embed_credentials: bool = False) -> dict[str, int]:
         """Merge rows on the workers of an engine. A failed attempt leaves no file that can be found.

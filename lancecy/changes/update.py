@@ -224,7 +224,7 @@ class Updates(Change):
                     self._change(change.operation(made), options=CommitRequest(durable=durable))
             return change.count
 
-        return {"num_rows_updated": self._retried(attempt, conflict_retries, retry_timeout)}
+        return {"num_rows_updated": self._retried(attempt, conflict_retries, retry_timeout, reads_again=True)}
 
     @checked_arguments()
     def explain_update(self, updates: Mapping[str, Any], where: Filter = None) -> UpdateExplanation:

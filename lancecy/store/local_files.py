@@ -115,6 +115,8 @@ _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 # A path descriptor needs no permission to list the folder, as when the system resolves a path.
 _STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+# Readings of a folder whose files vanish meanwhile.
+_SCANS = 10
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV})
 _NO_SYNC = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS})
 
@@ -369,6 +371,31 @@ def walk(folder: int, prefix: str, follow: bool, after: str, above: tuple[int, .
         Folders are nested deeper than ``Limits.nesting``.
     """
     DEFAULT_LIMITS.check("nesting", len(above), "depth of folders")
+    for scan in range(_SCANS):
+        try:
+            for found in _walk_once(folder, prefix, follow, after, above, scan < _SCANS - 1):
+                after = found[0]
+                yield found
+        except _VanishedError:
+            continue
+        return
+
+
+class _VanishedError(Exception):
+    """A file was removed after the names in its folder were read."""
+
+
+def _walk_once(
+    folder: int, prefix: str, follow: bool, after: str, above: tuple[int, ...], may_raise: bool
+) -> Iterator[Entry]:
+    """As :func:`walk`, with the names of one moment.
+
+    Raises
+    ------
+    _VanishedError
+        If it may: a file was removed since that moment, and others may have been made. If the newest version of a table
+        is removed, there is a newer one.
+    """
     with os.scandir(folder) as entries:
         found = list(entries)
     # A folder sorts as its contents do: with a slash after its name.
@@ -383,6 +410,8 @@ def walk(folder: int, prefix: str, follow: bool, after: str, above: tuple[int, .
             yield from _walk_into(folder, entry, path, follow, after, above or (os.fstat(folder).st_ino,))
             continue
         status = _entry_status(entry, follow)
+        if status is None and may_raise and not entry.is_symlink():
+            raise _VanishedError
         if status is not None and stat.S_ISREG(status.st_mode):
             yield path, status
 

@@ -6,6 +6,7 @@ import os
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.errors import RetryableConflictError
+from lancecy.errors import MissingFileError, RetryableConflictError
 from lancecy.table.cleanup.automatic import auto_cleanup, parse_age
 from lancecy.table.snapshot import committed_snapshot
 from tests.changes.rows import rows_of
@@ -365,3 +366,42 @@ def test_version_that_another_cleanup_removed_opens_as_the_newest(tmp_path: Path
     for number in range(3):
         ds.append({"n": [number]})
     assert committed_snapshot(ds.location, 2, ds.session()).version == 5
+
+
+def _update(ds: Any) -> None:
+    ds.update({"v": "v + 10"}, where="k = 0")
+
+
+def _delete(ds: Any) -> None:
+    ds.delete("k = 0 and v = 1")
+
+
+def _merge(ds: Any) -> None:
+    ds.merge_insert("k").when_matched_update_all().execute(pa.table({"k": [0], "v": [7]}))
+
+
+@pytest.mark.parametrize(
+    ("change", "values"),
+    [(_update, [1, 11]), (_delete, [1]), (_merge, [1, 7])],
+    ids=["update", "delete", "merge"],
+)
+def test_change_of_a_version_that_a_cleanup_removed_begins_again(
+    tmp_path: Path, change: Any, values: list[int]
+) -> None:
+    path = str(tmp_path / "t.lance")
+    ds = lancecy.write_dataset(pa.table({"k": [0, 1], "v": [0, 0]}), path)
+    other = lancecy.dataset(path)
+    other.update({"v": "v + 1"})
+    other.cleanup_old_versions(older_than=timedelta(0))
+    change(ds)
+    assert sorted(ds.to_table()["v"].to_pylist()) == values
+
+
+def test_change_of_a_table_that_lost_a_file_still_names_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "t.lance")
+    ds = lancecy.write_dataset(pa.table({"k": [0, 1], "v": [0, 0]}), path)
+    (file,) = Path(path, "data").iterdir()
+    file.unlink()
+    lancecy.dataset(path).update_config({"a": "1"})
+    with pytest.raises(MissingFileError, match=file.name):
+        _update(ds)

@@ -734,3 +734,25 @@ def test_this_disk_is_no_network_mount(tmp_path: Path) -> None:
     assert maps.is_network_mount(str(tmp_path)) is False
     assert maps.is_network_mount(str(tmp_path / "not" / "there")) is False
     assert maps.is_network_mount("/proc") is False
+
+
+def test_listing_finds_files_made_while_the_ones_it_had_found_were_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A table with a tagged version 9; versions 7 and 8 are its newest by the numbers of their names.
+    store = LocalStore(str(tmp_path))
+    for name in ("7", "8", "9"):
+        store.put(f"v/{name}", b"")
+    status_of = local_files._entry_status
+
+    def removed_meanwhile(entry: os.DirEntry[str], follow: bool) -> os.stat_result | None:
+        if entry.name == "7" and not made:
+            made.append("v/5")
+            store.put("v/5", b"")
+            store.put("v/6", b"")
+            store.delete(["v/7", "v/8"])
+        return status_of(entry, follow)
+
+    made: list[str] = []
+    monkeypatch.setattr(local_files, "_entry_status", removed_meanwhile)
+    assert [meta.path for meta in store.list("v")] == ["v/5", "v/6", "v/9"]

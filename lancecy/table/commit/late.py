@@ -11,14 +11,23 @@ Version 6 was not made from the slow writer's version 5, so no newer version has
 those that only versions 4 and 5 needed are gone. It is removed, and the commit begins again.
 
 A cleanup never removes the newest version, so a version that is the newest right after it was published is in time.
+Otherwise there are three witnesses, the first of which counts:
+
+========  ==================================================================================================
+files     the newest version has a file that this one added: it is in time
+dates     the storage wrote a newer version before this one: it is late
+the next  the version with the next number has the change of this one, or would have it if it were made from it
+========  ==================================================================================================
 """
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from contextlib import suppress
+from datetime import datetime
 
-from lancecy.errors import DatasetNotFoundError, StoreError
+from lancecy.errors import DatasetNotFoundError, LanceError, StoreError
 from lancecy.records import dataclass
 from lancecy.store.base import ObjectMeta
 from lancecy.table.commit.history import History
@@ -27,12 +36,14 @@ from lancecy.table.operations.base import NewManifest
 from lancecy.table.requests import Head, Pause, Steps, again
 from lancecy.table.versions import ManifestLocation
 from lancecy.table.wire.manifest_file import ManifestFile
-from lancecy.table.wire.parts import changed_fragments, parts_of
+from lancecy.table.wire.parts import Part, changed_fragments, files_of, settings_of
 
-__all__ = ["Place", "place_of"]
+__all__ = ["Place", "Published", "place_of"]
 
 # Operations that change the fragments that they name and nothing else, by the rows of the grid.
 _GENTLE = frozenset(("append", "reserve", "delete", "update_rows", "rewrite"))
+# Those of them that leave all indices as they are.
+_KEEP_INDICES = frozenset(("append", "reserve"))
 # Listings, if the version above is gone each time.
 _LOOKS = 5
 
@@ -46,92 +57,187 @@ class Place(enum.Enum):
 
 
 @dataclass(frozen=True)
-class _Published:
-    """A version that was just published, and the one that it was made from."""
+class Published:
+    """A version that was just published, and the one that it was made from.
 
-    location: ManifestLocation
-    made: NewManifest
-    base: ManifestFile | None
-    history: History
-
-
-def place_of(
-    location: ManifestLocation, made: NewManifest, base: ManifestFile | None, history: History
-) -> Steps[Place]:
-    """Where a version stands that was just published; one that is late is removed.
-
-    Parameters
+    Attributes
     ----------
     location : ManifestLocation
     made : NewManifest
     base : ManifestFile or None
         The version that it was made from; None if it is the first one.
-    history : History
+    dates_tell : bool
+        Whether its manifest got its date as it was published. It may have got it before or after, if it was written
+        first and published later, or was copied to its name once more.
     """
-    newest = yield from history.versions.latest()
-    if newest is None or newest.version <= location.version:
+
+    location: ManifestLocation
+    made: NewManifest
+    base: ManifestFile | None
+    dates_tell: bool
+
+    @property
+    def before(self) -> set[Part]:
+        """The files of the version that it was made from."""
+        return set() if self.base is None else files_of(self.base.message, self.base.indices)
+
+    @property
+    def added(self) -> set[Part]:
+        """The files that it added."""
+        return files_of(self.made.message, self.made.indices) - self.before
+
+    @property
+    def removed(self) -> set[Part]:
+        """The files that it does not need any more."""
+        return self.before - files_of(self.made.message, self.made.indices)
+
+
+def place_of(published: Published, history: History) -> Steps[Place]:
+    """Where a version stands that was just published; one that is late is removed.
+
+    Parameters
+    ----------
+    published : Published
+    history : History
+
+    Raises
+    ------
+    LanceError
+        The versions cannot be listed.
+    """
+    location = published.location
+    newer = yield from _newer(location, history)
+    if newer == []:
         return Place.IN_TIME
-    published = _Published(location, made, base, history)
-    place = yield from _among_newer(published)
+    place = Place.UNKNOWN
+    with suppress(LanceError):
+        place = yield from _among(newer, published, history)
     if place is Place.LATE:
         # One that stays is removed by a cleanup.
         with suppress(StoreError):
             yield from history.versions.remove((location.path,))
+    if place is Place.UNKNOWN and (yield from _is_there(location.version - 1, history)):
+        # Who removes versions begins with the oldest, so nobody has removed one of this number.
+        return Place.IN_TIME
     return place
 
 
-def _among_newer(published: _Published) -> Steps[Place]:
-    version, history = published.location.version, published.history
+def _newer(location: ManifestLocation, history: History) -> Steps[list[ManifestLocation] | None]:
+    """The versions above one, oldest first; None if a cleanup removed them, and this one, while they were listed."""
+    listed = yield from history.versions.versions(location.version - 1, history.naming)
+    return [one for one in listed if one.version > location.version] if listed else None
+
+
+def _among(newer: Sequence[ManifestLocation] | None, published: Published, history: History) -> Steps[Place]:
+    """Where a version stands among newer ones, oldest first."""
+    location = published.location
     for look in range(_LOOKS):
-        listed = yield from history.versions.versions(version - 1, history.naming)
-        above = next((one for one in listed if one.version > version), None)
-        if above is None:
+        if look:
+            # Cleanups remove several versions at once, in any order.
+            yield Pause(look - 1)
+            newer = yield from _newer(location, history)
+        if newer is None:
+            continue
+        if not newer:
             return Place.IN_TIME
-        stored = yield from history.stored(above)
+        latest = yield from history.stored(newer[-1])
+        if latest is None:
+            continue
+        if not published.added.isdisjoint(files_of(latest.message, latest.indices)):
+            return Place.IN_TIME
+        order = yield from _order(published, newer, history)
+        if order is _Order.AFTER:
+            return Place.LATE
+        above = newer[0]
+        stored = latest if above == newer[-1] else (yield from history.stored(above))
         if stored is None:
             continue
-        if _is_in(published, stored):
-            return Place.IN_TIME
-        if above.version == version + 1:
+        if above.version == location.version + 1:
             theirs = yield from history.operation(stored)
-            is_lost = theirs is not None and _keeps_all(theirs, published)
-            return Place.LATE if is_lost else Place.IN_TIME
-        if look == 0:
-            # Cleanups remove several versions at once, in any order.
-            yield Pause(look)
-            continue
-        # Whoever removes versions begins with the oldest, so one that stays below a gap came after the removal.
-        is_there = any(one.version == version for one in listed)
-        return Place.LATE if is_there and (yield from _is_younger(published, above)) else Place.UNKNOWN
+            is_in = _is_in(published, stored, theirs)
+            if is_in is None:
+                return Place.IN_TIME if order is _Order.BEFORE else Place.UNKNOWN
+            return Place.IN_TIME if is_in else Place.LATE
+        if _is_in(published, stored, None):
+            return Place.IN_TIME
+        if look:
+            # Whoever removes versions begins with the oldest, so one that stays below a gap came after the removal.
+            return Place.LATE if order is _Order.SAME else Place.UNKNOWN
     return Place.UNKNOWN
 
 
-def _is_in(published: _Published, stored: ManifestFile) -> bool:
-    """Whether a newer version has anything that this one added, or lacks all that this one only removed."""
-    made, base = published.made, published.base
-    mine, theirs = parts_of(made.message, made.indices), parts_of(stored.message, stored.indices)
-    before = set() if base is None else parts_of(base.message, base.indices)
-    added = mine - before
-    return not added.isdisjoint(theirs) if added else theirs.isdisjoint(before - mine)
+def _is_in(published: Published, stored: ManifestFile, theirs: Operation | None) -> bool | None:
+    """Whether a newer version was made from this one; None if that cannot be told.
+
+    Parameters
+    ----------
+    published : Published
+    stored : ManifestFile
+        The newer version.
+    theirs : Operation or None
+        What made it of the version before; None if that is unknown, or if it is not the next one.
+    """
+    made, base = published.made.message, published.base
+    there = files_of(stored.message, stored.indices)
+    kinds = set() if theirs is None else {one.kind for one in theirs.footprints()}
+    is_gentle = bool(kinds) and kinds <= _GENTLE
+    if published.added:
+        if not published.added.isdisjoint(there):
+            return True
+        has_indices = any(part[0] == "index" for part in published.added)
+        changed = changed_fragments(made, None if base is None else base.message)
+        is_kept = kinds <= _KEEP_INDICES if has_indices else _keeps(theirs, changed)
+        return False if is_gentle and is_kept else None
+    before = set() if base is None else settings_of(base.message)
+    mine, now = settings_of(made), settings_of(stored.message)
+    if mine != before:
+        is_in = mine - before <= now and now.isdisjoint(before - mine)
+        return True if is_in else False if is_gentle else None
+    return False if is_gentle and not published.removed.isdisjoint(there) else None
 
 
-def _keeps_all(theirs: Operation, published: _Published) -> bool:
-    """Whether an operation on top of a version leaves everything as the version has it that the version changed."""
-    base = published.base
-    changed = changed_fragments(published.made.message, None if base is None else base.message)
-    return all(
-        one.kind in _GENTLE and changed.isdisjoint(one.changed | one.rewritten) for one in theirs.footprints()
+def _keeps(theirs: Operation | None, changed: set[int]) -> bool:
+    """Whether an operation leaves fragments as they are."""
+    return theirs is not None and all(
+        changed.isdisjoint(one.changed | one.rewritten) for one in theirs.footprints()
     )
 
 
-def _is_younger(published: _Published, above: ManifestLocation) -> Steps[bool]:
-    """Whether the storage wrote a version after a newer one; on a disk, whose files are dated earlier, nothing says no."""
-    versions, tries = published.history.versions, published.history.tries
-    if versions.fails_at_once:
-        return True
+class _Order(enum.Enum):
+    """When the storage wrote a version, compared with newer ones."""
+
+    BEFORE = "before all of them"
+    SAME = "at the same time as one of them, as exactly as the storage dates its objects"
+    AFTER = "after one of them"
+    UNKNOWN = "it has no dates, or they do not tell"
+
+
+def _order(published: Published, newer: Sequence[ManifestLocation], history: History) -> Steps[_Order]:
+    # A manifest that is created under its name, or linked there, is written once: before anybody can read it.
+    if not (published.dates_tell or history.versions.needs_conditional_put):
+        return _Order.UNKNOWN
+    mine = yield from _date(published.location, history)
+    first = yield from _date(newer[0], history)
+    last = first if len(newer) == 1 else (yield from _date(newer[-1], history))
+    if mine is None or first is None or last is None:
+        return _Order.UNKNOWN
+    if mine > min(first, last):
+        return _Order.AFTER
+    if mine == min(first, last):
+        return _Order.SAME
+    return _Order.BEFORE if published.dates_tell else _Order.UNKNOWN
+
+
+def _date(location: ManifestLocation, history: History) -> Steps[datetime | None]:
     try:
-        mine: ObjectMeta = yield from again(Head(published.location.path), tries)
-        theirs: ObjectMeta = yield from again(Head(above.path), tries)
+        meta: ObjectMeta = yield from again(Head(location.path), history.tries)
     except DatasetNotFoundError:
-        return False
-    return mine.modified is not None and theirs.modified is not None and mine.modified >= theirs.modified
+        return None
+    return meta.modified
+
+
+def _is_there(version: int, history: History) -> Steps[bool]:
+    with suppress(LanceError):
+        listed = yield from history.versions.versions(version - 1, history.naming)
+        return any(one.version == version for one in listed)
+    return False

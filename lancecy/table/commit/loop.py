@@ -36,7 +36,7 @@ from lancecy.schema_wire import check_fields
 from lancecy.store.base import ObjectMeta
 from lancecy.table.commit.conflicts import Verdict, check
 from lancecy.table.commit.history import History
-from lancecy.table.commit.late import Place, place_of
+from lancecy.table.commit.late import Place, Published, place_of
 from lancecy.table.commit.options import Committed, Origin, Policy
 from lancecy.table.manifest import BasePaths, Fragment
 from lancecy.table.operations import UNKNOWN, Operation, Transaction, encode_transaction
@@ -54,8 +54,9 @@ __all__ = ["Committed", "Origin", "Policy", "commit"]
 # Listings before a version is made, at most.
 _CATCH_UPS = 10
 _FRESH_NS = 10 * 10**9
-# Time for a commit in which nobody makes several versions and removes the first of them.
+# Time in which nobody makes several versions and removes the first of them.
 _PROMPT_NS = 10**9
+_PROMPT_ON_DISK_NS = 4 * 10**6
 # Configuration key of tables that are cleaned up after commits (``cleanup.automatic``).
 _CLEANED_UP = "lance.auto_cleanup.interval"
 
@@ -119,6 +120,7 @@ class _Commit:
         self.outcome: Outcome | None = None  # of the last race
         self.config: Mapping[str, str] = {}  # of the last attempt
         self.made: NewManifest | None = None  # of the last attempt
+        self.stamped = 0  # when it was made
         self.columns: dict[int, tuple[str, ...]] = {}  # last paths of the fields in new files
 
     def run(self) -> Steps[Committed]:
@@ -188,12 +190,19 @@ class _Commit:
         CommitUnknownError
             They may have.
         """
-        if self.made is None or not (yield from self._may_be_late(began)):
+        if self.made is None:
             return
+        now: int = yield Now()
+        prompt = _PROMPT_ON_DISK_NS if self.versions.fails_at_once else _PROMPT_NS
+        # With cleanups after commits, and answers as fast as those of a server nearby, it may happen sooner.
+        may_hurry = _CLEANED_UP in self.config and not self.versions.fails_at_once
+        if 0 <= now - began <= prompt and not may_hurry:
+            return
+        published = Published(location, self.made, self.base, 0 <= now - self.stamped <= prompt)
         place = Place.IN_TIME
         # The version is published: a look that fails leaves it so.
         with suppress(LanceError):
-            place = yield from place_of(location, self.made, self.base, self.history)
+            place = yield from place_of(published, self.history)
         if place is Place.UNKNOWN:
             raise CommitUnknownError(
                 "newer versions do not have this change: others made them at the same time, or have undone it since"
@@ -204,13 +213,6 @@ class _Commit:
                 f"others made version {location.version} and removed it, while this commit was about to make it: open "
                 "the newest version and repeat the change"
             )
-
-    def _may_be_late(self, began: int) -> Steps[bool]:
-        """Whether others may have had the time for several versions and a cleanup. On a disk a look costs little."""
-        if self.versions.fails_at_once or _CLEANED_UP in self.config:
-            return True
-        now: int = yield Now()
-        return now - began > _PROMPT_NS
 
     def _check_is_next(self) -> None:
         """Refuse a change that may only follow the version it was made from, if there are later ones."""
@@ -292,7 +294,7 @@ class _Commit:
         yield from self._check_references(operation, made)
         if self.base is None or made.message.fields != self.base.message.fields:
             check_fields(made.message.fields, self.policy.limits)
-        self.made = made
+        self.made, self.stamped = made, time_ns
         return manifest_wire.encode(made.message, made.indices, data, made.dictionaries)
 
     def _resolved(self) -> Steps[Operation]:

@@ -7,13 +7,13 @@ from collections.abc import Hashable, Iterator
 from lancecy.proto import table_pb2
 from lancecy.table.wire.indices import decode_index_section
 
-__all__ = ["Part", "changed_fragments", "parts_of"]
+__all__ = ["Part", "changed_fragments", "files_of", "settings_of"]
 
 Part = tuple[Hashable, ...]
 
 
-def parts_of(message: table_pb2.Manifest, indices: bytes | None) -> set[Part]:
-    """The files, fields, bases, settings and indices of a version.
+def files_of(message: table_pb2.Manifest, indices: bytes | None) -> set[Part]:
+    """The data files, deletion files and indices of a version: each is made by one change, under a name of its own.
 
     Parameters
     ----------
@@ -21,15 +21,25 @@ def parts_of(message: table_pb2.Manifest, indices: bytes | None) -> set[Part]:
     indices : bytes or None
         The index section.
     """
-    return set(_parts(message, indices))
+    return set(_files(message, indices))
 
 
-def _parts(message: table_pb2.Manifest, indices: bytes | None) -> Iterator[Part]:
+def settings_of(message: table_pb2.Manifest) -> set[Part]:
+    """The fields, bases and settings of a version, which several changes may make alike."""
+    return set(_settings(message))
+
+
+def _files(message: table_pb2.Manifest, indices: bytes | None) -> Iterator[Part]:
     for fragment in message.fragments:
         for file in fragment.files:
-            yield fragment.id, file.path, *file.fields
+            yield "data", file.path
         if fragment.HasField("deletion_file"):
-            yield fragment.id, fragment.deletion_file.read_version, fragment.deletion_file.id
+            yield "deletions", fragment.id, fragment.deletion_file.read_version, fragment.deletion_file.id
+    for entry in decode_index_section(indices) if indices else ():
+        yield "index", entry.uuid
+
+
+def _settings(message: table_pb2.Manifest) -> Iterator[Part]:
     for field in message.fields:
         yield "field", field.SerializeToString(deterministic=True)
     for base in message.base_paths:
@@ -37,11 +47,17 @@ def _parts(message: table_pb2.Manifest, indices: bytes | None) -> Iterator[Part]
     for name in ("config", "table_metadata", "schema_metadata"):
         for key, value in getattr(message, name).items():
             yield name, key, value
-    for entry in decode_index_section(indices) if indices else ():
-        yield "index", entry.uuid
 
 
 def changed_fragments(message: table_pb2.Manifest, before: table_pb2.Manifest | None) -> set[int]:
-    """Ids of the fragments that an earlier version lacks or has otherwise; all without an earlier one."""
+    """Ids of the fragments that only one of two versions has, or that they have differently.
+
+    Parameters
+    ----------
+    message : lance.table.Manifest
+    before : lance.table.Manifest or None
+        Without it, all fragments are changed.
+    """
     old = {} if before is None else {fragment.id: fragment for fragment in before.fragments}
-    return {fragment.id for fragment in message.fragments if old.get(fragment.id) != fragment}
+    new = {fragment.id: fragment for fragment in message.fragments}
+    return {number for number in old.keys() | new.keys() if old.get(number) != new.get(number)}
