@@ -324,7 +324,7 @@ def _by_fragment(context: ScanContext, starts: Int64, rows: Int64) -> list[Filte
 def _read(context: ScanContext, projection: Projection, chosen: Sequence[FilteredUnit]) -> Pieces:
     few = sum(len(c.picked) for c in chosen) * len(projection.fields) < _FEW_VALUES
     together = few and all(c.files.mapped for c in chosen)
-    if together:
+    if few:
         parse_metadata((c.files for c in chosen), projection.fields)
     schedule = Together() if together else Grouped(context)
     found = schedule.over(lambda units: rows_of(context, units, projection, together), chosen)
