@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cached_property, partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
 
 from lancecy import blobs
+from lancecy.api.binary_scans import BinaryScanner, blob_columns, inner_request
 from lancecy.api.branches import Branching
 from lancecy.api.changes import Changes
 from lancecy.api.clones import Clones
@@ -635,9 +636,10 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
         memory_bytes : int, optional
             Budget of a streamed scan (256 MiB), in bytes of decoded rows. Compressed texts whose pages do not tell their
             size may take more in the first two windows.
-        blob_handling : "blobs_descriptions", optional
-            Blob columns give descriptors; :meth:`take_blobs` reads the bytes. The other values of pylance are
-            accepted for tables without such columns.
+        blob_handling : "blobs_descriptions", "all_binary" or "all_descriptions", optional
+            With "all_binary", blob columns are large binary: the bytes are read of the rows that are returned, and batches
+            end after 64 MiB of them. Filters and computed columns still see descriptors. The others return descriptors,
+            whose bytes :meth:`take_blobs` and :meth:`read_blobs` read; other binary columns are bytes, as in pylance.
         nearest : mapping, optional
             Search: return the rows whose vectors are nearest to a query, exactly, by comparing every row. Entries:
             ``column``; ``q``, a vector, or a list of vectors, for which the result has a first column
@@ -691,7 +693,7 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
     def _scan(self, given: Mapping[str, Any]) -> Scanner:
         """A scan with these options and no defaults of this dataset."""
         asked = {**SCAN_DEFAULTS, **{name: value for name, value in given.items() if value is not None}}
-        check_blob_handling(self._snapshot.schema, asked["blob_handling"])
+        is_binary = check_blob_handling(asked["blob_handling"])
         request = make_request(
             self._snapshot.schema.arrow,
             asked.get("columns"),
@@ -709,6 +711,14 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
             self._dictionary_names(asked["read_dictionary"]),
             bool(asked["include_deleted_rows"]),
         )
+        columns = blob_columns(self._context, request) if is_binary else {}
+        if not columns:
+            return self._described(asked, request)
+        scanner = self._described(asked, inner_request(self._context, request))
+        return BinaryScanner(self._context, scanner, request, columns, asked["strict_batch_size"])
+
+    def _described(self, asked: Mapping[str, Any], request: ScanRequest) -> Scanner:
+        """A scan that returns descriptors of blobs."""
         memory = positive("memory_bytes", asked["memory_bytes"]) or threads.DEFAULT_BUDGET
         if asked["nearest"] is not None:
             return self._searching(asked, request, memory)
@@ -882,6 +892,78 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
             A blob names an external object that the table may not read.
         """
         return blobs.take_blobs(self._context, blob_column, ids, addresses, indices, buffer_size=buffer_size)
+
+    def read_blobs(
+        self,
+        blob_column: str,
+        ids: Any = None,
+        addresses: Any = None,
+        indices: Any = None,
+        *,
+        io_buffer_size: int | None = None,
+        preserve_order: bool | None = None,
+    ) -> list[tuple[int, bytes | None]]:
+        """The bytes of the blobs of some rows; blobs in one object are fetched together.
+
+        Parameters
+        ----------
+        blob_column, ids, addresses, indices
+            As for :meth:`take_blobs`, which raises the same errors.
+        io_buffer_size, preserve_order : optional
+            Accepted for compatibility with pylance, and ignored.
+
+        Returns
+        -------
+        list of (int, bytes or None)
+            Row address and bytes, in the order of the rows; None for a null.
+
+        Examples
+        --------
+        >>> import lancecy, pyarrow as pa
+        >>> image = pa.field("image", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+        >>> rows = pa.table({"image": [b"one", None, b"three"]}, pa.schema([image]))
+        >>> album = lancecy.write_dataset(rows, "memory://pictures")
+        >>> album.read_blobs("image", indices=[2, 1])
+        [(2, b'three'), (1, None)]
+        >>> album.read_blob_ranges("image", [(0, 1, 2), (2, 0, 1)], selector="indices")
+        [(0, 0, b'ne'), (1, 2, b't')]
+        """
+        positive("io_buffer_size", io_buffer_size)
+        return blobs.read_blobs(self._context, blob_column, ids, addresses, indices)
+
+    def read_blob_ranges(
+        self,
+        blob_column: str,
+        requests: Sequence[tuple[int, int, int]],
+        *,
+        selector: Literal["ids", "addresses", "indices"],
+        io_buffer_size: int | None = None,
+        preserve_order: bool | None = None,
+    ) -> list[tuple[int, int, bytes | None]]:
+        """Ranges of the blobs of some rows; those in one object are fetched together.
+
+        Parameters
+        ----------
+        blob_column : as for :meth:`take_blobs`
+        requests : sequence of (row, offset, length)
+            Offset and length are bytes of the row's blob. A row may come several times.
+        selector : "ids", "addresses" or "indices"
+            What the rows are, as in :meth:`take_blobs`.
+        io_buffer_size, preserve_order : optional
+            Accepted for compatibility with pylance, and ignored.
+
+        Returns
+        -------
+        list of (int, int, bytes or None)
+            Number of the request, row address and bytes, in the order of the requests; None for a null.
+
+        Raises
+        ------
+        ValueError
+            A range is negative or passes the end of its blob; the others as for :meth:`take_blobs`.
+        """
+        positive("io_buffer_size", io_buffer_size)
+        return blobs.read_blob_ranges(self._context, blob_column, requests, selector)
 
     @checked_arguments(WITHOUT_SCAN_OPTIONS)
     def slice(self, start: int, end: int, columns: Columns = None) -> pa.Table:

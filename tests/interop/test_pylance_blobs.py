@@ -80,6 +80,73 @@ def test_inline_packed_and_dedicated_blobs(tmp_path: Path) -> None:
     assert file.read() == wanted[-5:]
 
 
+@pytest.mark.parametrize("handling", ["all_binary", "blobs_descriptions", "all_descriptions"])
+def test_blob_handling_as_in_pylance(tmp_path: Path, handling: Any) -> None:
+    for number, (make, version) in enumerate(KINDS):
+        table = make(LARGE).append_column("plain", pa.array([b"p", None, *[b"q"] * 7]))
+        peer = write(table, tmp_path / str(number), version, max_rows_per_file=4)
+        ds = lancecy.dataset(tmp_path / str(number))
+        wanted = peer.to_table(blob_handling=handling)
+        found = ds.to_table(blob_handling=handling)
+        assert found.schema.types == wanted.schema.types
+        assert found.to_pylist() == wanted.to_pylist()
+        for condition in ("b IS NULL", "b IS NOT NULL AND i > 1"):
+            wanted = peer.to_table(["i"], filter=condition, blob_handling=handling)
+            if handling == "all_binary":
+                wanted = peer.to_table(["i", "b"], filter=condition, blob_handling=handling).select(["i"])
+            found = ds.to_table(["i", "b"], filter=condition, blob_handling=handling)
+            assert found["i"] == wanted["i"]
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_bytes_of_blobs_in_structs(tmp_path: Path, version: str) -> None:
+    inner = pa.field("b", pa.large_binary(), metadata=BLOB)
+    rows = [{"b": b"abc"}, None, {"b": None}, {"b": b""}]
+    write(pa.table({"s": pa.array(rows, pa.struct([inner]))}), tmp_path / "t", version)
+    ds = lancecy.dataset(tmp_path / "t")
+    assert ds.to_table(blob_handling="all_binary")["s"].to_pylist() == rows
+    assert ds.to_table(["s.b"], blob_handling="all_binary")["s.b"].to_pylist() == [b"abc", None, None, b""]
+
+
+def test_bytes_of_several_blobs(tmp_path: Path) -> None:
+    for number, (make, version) in enumerate(KINDS):
+        peer = write(make(LARGE), tmp_path / str(number), version, max_rows_per_file=4)
+        peer.delete("i = 3")
+        ds = lancecy.dataset(tmp_path / str(number))
+        rows = [7, 0, 0, 1, 6, 2]
+        wanted = peer.read_blobs("b", indices=rows)
+        assert ds.read_blobs("b", indices=rows, preserve_order=True) == wanted
+        addresses = [address for address, _ in wanted]
+        assert ds.read_blobs("b", addresses=addresses, io_buffer_size=1 << 20) == wanted
+        assert ds.read_blobs("b", ids=addresses) == peer.read_blobs("b", ids=addresses) == wanted
+        requests = [(7, 70_000, 9), (0, 3, 4), (6, 10, 0), (1, 99, 1), (7, 0, 2), (2, 0, 0)]
+        ranges = ds.read_blob_ranges("b", requests, selector="indices")
+        assert ranges == peer.read_blob_ranges("b", requests, selector="indices")
+        assert ds.read_blob_ranges("b", [(addresses[0], 1, 2)], selector="addresses")[0][1] == addresses[0]
+        assert ds.read_blobs("b", ids=[]) == []
+        assert ds.read_blob_ranges("b", [], selector="ids") == []
+
+
+def test_ranges_of_blobs_that_are_refused(tmp_path: Path) -> None:
+    peer = write(v1_table(SMALL), tmp_path / "t", "2.1")
+    ds = lancecy.dataset(tmp_path / "t")
+    refused: list[tuple[Any, Any, str]] = [
+        ((0, 18, 3), "indices", "request 0, of row 0: cannot read bytes 18 to 21 of a blob of 20 bytes"),
+        ((1, 2**64 - 1, 3), "indices", "request 0, of row 1: there are no 3 bytes from byte"),
+        ((0, 0, 1), "rows", "selector is 'rows', not one of ids, addresses, indices"),
+    ]
+    for request, selector, message in refused:
+        for library in (ds, peer):
+            with pytest.raises(ValueError, match=message if library is ds else "."):
+                library.read_blob_ranges("b", [request], selector=selector)
+    with pytest.raises(ValueError, match="request 0, of row 0: there are no 1 bytes from byte -1"):
+        ds.read_blob_ranges("b", [(0, -1, 1)], selector="indices")
+    with pytest.raises(TypeError, match=r"request 1 is \(0, 1\), not a row, an offset and a length"):
+        ds.read_blob_ranges("b", [(0, 1, 1), (0, 1)], selector="indices")  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="io_buffer_size must be positive"):
+        ds.read_blobs("b", indices=[0], io_buffer_size=0)
+
+
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 def test_blobs_that_are_all_null_or_all_empty(tmp_path: Path, version: str) -> None:
     shapes: list[tuple[str, list[bytes | None]]] = [("null", [None] * 3), ("empty", [b""] * 3)]
@@ -214,7 +281,11 @@ def test_external_blobs(tmp_path: Path) -> None:
     write(v2_table(values), tmp_path / "t", "2.2", allow_external_blob_outside_bases=True)
     wanted = [bytes(range(200)), bytes(range(10, 30)), None, b"inline"]
     assert contents(lancecy.dataset(tmp_path / "t").take_blobs("b", indices=range(4))) == wanted
+    assert [data for _, data in lancecy.dataset(tmp_path / "t").read_blobs("b", indices=range(4))] == wanted
+    assert lancecy.dataset(tmp_path / "t").to_table(blob_handling="all_binary")["b"].to_pylist() == wanted
     untrusted = lancecy.dataset(tmp_path / "t", untrusted=True)
+    with pytest.raises(PathPolicyError, match="allowed_bases"):
+        untrusted.to_table(blob_handling="all_binary")
     assert contents(untrusted.take_blobs("b", indices=[2, 3])) == wanted[2:]
     with pytest.raises(PathPolicyError, match="allowed_bases"):
         untrusted.take_blobs("b", indices=[0])
