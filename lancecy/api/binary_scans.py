@@ -173,9 +173,14 @@ class BinaryScanner(Scanner):
         """Report fragments and pages kept and pruned, and bytes to read without those of blobs."""
         return self._scanner.explain()
 
-    def analyze(self) -> Analysis:
-        """Run the scan without reading the bytes of blobs, and report what each step took."""
-        return self._scanner.analyze()
+    def analyze(self, count_rows: bool = False) -> Analysis:
+        """Run the scan without reading the bytes of blobs, and report what each step took.
+
+        Parameters
+        ----------
+        count_rows : as for :meth:`Scanner.analyze`
+        """
+        return self._scanner.analyze(count_rows)
 
     def count_rows(self) -> int:
         """Number of rows of the result."""

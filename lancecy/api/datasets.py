@@ -55,7 +55,7 @@ from lancecy.scanning.options import (
     checked_scan_options,
 )
 from lancecy.scanning.pandas_metadata import DtypeBackend, check_dtype_backend, pandas_frame
-from lancecy.scanning.request import Columns, ScanRequest, make_request, positive
+from lancecy.scanning.request import Columns, ScanRequest, default_batch_size, make_request, positive
 from lancecy.scanning.take import Indices, as_row_numbers, take_row_ids, take_rows
 from lancecy.scanning.task import ScanSpec
 from lancecy.session import Session, default
@@ -612,11 +612,11 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
         limit, offset : int, optional
             Apply to the filtered rows, in table order (or in the order of ``order_by``).
         batch_size : int, optional
-            Maximum rows of a streamed batch.
+            Maximum rows of a streamed batch. The environment variable ``LANCE_DEFAULT_BATCH_SIZE`` gives the default.
         batch_size_bytes : int, optional
             Maximum bytes of a streamed batch.
         strict_batch_size : bool
-            Batches of a stream have exactly ``batch_size`` rows, the last one fewer.
+            Batches of a stream have exactly ``batch_size`` rows, the last one fewer. Not with ``batch_size_bytes``.
         fragments : sequence of LanceFragment or int, optional
             Read only these, in table order.
         scan_in_order : bool
@@ -694,13 +694,18 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
         """A scan with these options and no defaults of this dataset."""
         asked = {**SCAN_DEFAULTS, **{name: value for name, value in given.items() if value is not None}}
         is_binary = check_blob_handling(asked["blob_handling"])
+        if asked["strict_batch_size"] and asked["batch_size_bytes"] is not None:
+            raise ValueError(
+                "batches cannot have exactly batch_size rows (strict_batch_size=True) and at most batch_size_bytes: leave "
+                "one of them out"
+            )
         request = make_request(
             self._snapshot.schema.arrow,
             asked.get("columns"),
             asked.get("filter"),
             asked.get("limit"),
             asked.get("offset"),
-            asked["batch_size"],
+            default_batch_size() if asked["batch_size"] is None else asked["batch_size"],
             asked["batch_size_bytes"],
             asked["with_row_address"],
             asked["with_row_id"],

@@ -80,6 +80,22 @@ def test_search_that_is_not_asked_for_is_no_error(ds: lancecy.Dataset) -> None:
         assert found.equals(ds.to_table(filter="x = 3"))
 
 
+def test_default_of_batch_size(ds: lancecy.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANCE_DEFAULT_BATCH_SIZE", "40")
+    assert [len(batch) for batch in ds.to_batches()] == [40, 40, 20]
+    assert [len(batch) for batch in ds.to_batches(order_by=["x"])] == [40, 40, 20]
+    assert [len(batch) for batch in ds.to_batches(batch_size=50)] == [50, 50]
+    for text in ("0", "-4", "many"):
+        monkeypatch.setenv("LANCE_DEFAULT_BATCH_SIZE", text)
+        with pytest.raises(ValueError, match=f"LANCE_DEFAULT_BATCH_SIZE is '{text}', not a number of rows"):
+            ds.to_batches()
+
+
+def test_strict_batches_have_no_limit_of_bytes(ds: lancecy.Dataset) -> None:
+    with pytest.raises(ValueError, match="leave one of them out"):
+        ds.to_batches(batch_size=7, strict_batch_size=True, batch_size_bytes=1000)
+
+
 def test_blob_handling_has_three_values(ds: lancecy.Dataset) -> None:
     for handling in get_args(BlobHandling):
         assert ds.to_table(blob_handling=handling) == ds.to_table()
