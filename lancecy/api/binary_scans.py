@@ -149,6 +149,11 @@ class BinaryScanner(Scanner):
         ]
         self.schema = pa.schema(fields, scanner.schema.metadata)
 
+    @property
+    def request(self) -> NoReturn:
+        """Refused, as :meth:`plan`: who reads by the request gets descriptors."""
+        raise _in_tasks()
+
     def plan(
         self,
         blocksize: int | None = None,
@@ -163,11 +168,7 @@ class BinaryScanner(Scanner):
         ------
         UnsupportedError
         """
-        raise UnsupportedError(
-            "blob_handling='all_binary' is not supported for scans in tasks: leave it out, "
-            "scan with_row_address=True, and read the bytes in the tasks by read_blobs(column, addresses=…)",
-            feature="blob_handling",
-        )
+        raise _in_tasks()
 
     def explain(self) -> Explanation:
         """Report fragments and pages kept and pruned, and bytes to read without those of blobs."""
@@ -229,6 +230,14 @@ class BinaryScanner(Scanner):
         if len(pieces) == 1:
             return pieces[0]
         return pa.concat_arrays(pieces).take(pa.array(np.argsort(np.concatenate(places))))
+
+
+def _in_tasks() -> UnsupportedError:
+    return UnsupportedError(
+        "blob_handling='all_binary' is not supported for scans in tasks: leave it out, "
+        "scan with_row_address=True, and read the bytes in the tasks by read_blobs(column, addresses=…)",
+        feature="blob_handling",
+    )
 
 
 def _binary(field: pa.Field, column: Field) -> pa.Field:

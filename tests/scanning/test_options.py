@@ -13,6 +13,7 @@ import pytest
 import lancecy
 from lancecy.api.datasets import OPEN_DEFAULTS
 from lancecy.errors import UnsupportedError
+from lancecy.sampler import ShardedBatchSampler
 from lancecy.scanning.options import SCAN_DEFAULTS, UNSUPPORTED_SCANS, BlobHandling, ScanOptions
 
 METHODS = ("scanner", "to_table", "to_batches", "to_pandas", "to_polars", "to_delayed", "head")
@@ -157,6 +158,11 @@ def test_bytes_of_blobs_that_a_scan_cannot_return(tmp_path: Path) -> None:
         UnsupportedError, match=r"scans in tasks: leave it out, .* read_blobs\(column, addresses"
     ):
         ds.to_delayed(blob_handling="all_binary")
+    source = lancecy.dataset(ds.uri, default_scan_options={"blob_handling": "all_binary"})
+    with pytest.raises(UnsupportedError, match="scans in tasks"):
+        lancecy.scan(source)
+    with pytest.raises(UnsupportedError, match="scans in tasks"):
+        next(ShardedBatchSampler(0, 1)(source, batch_size=4))
     with pytest.raises(UnsupportedError, match="deleted rows have no address"):
         ds.to_table(with_row_id=True, include_deleted_rows=True, blob_handling="all_binary")
     with pytest.raises(ValueError, match="computed column '_rowaddr' has their name"):
