@@ -1,29 +1,31 @@
-"""The :class:`BinaryScanner`: a scan whose blob columns have bytes in place of descriptors."""
+"""The :class:`BinaryScanner`: a scan whose blob columns have bytes in place of descriptors; and frames with files of blobs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
 
 from lancecy.api.scanners import Scanner
+from lancecy.blobs.take import take_blobs
 from lancecy.blobs.whole import blob_runs, blob_sizes, is_plain_blob, with_whole_blobs
 from lancecy.encodings.arrow.map_nested import map_nested
-from lancecy.errors import LanceError, UnsupportedError, with_short_tracebacks
+from lancecy.errors import ColumnNotFoundError, LanceError, UnsupportedError, printable, with_short_tracebacks
 from lancecy.expr import Expr, bind
 from lancecy.expr.nodes import Call, Column, Literal
 from lancecy.scanning.analyze import Analysis
 from lancecy.scanning.batches import DEFAULT_BATCH_ROWS, exact_batches
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.explain import Explanation
+from lancecy.scanning.pandas_metadata import DtypeBackend, pandas_frame
 from lancecy.scanning.project import expression_schema
 from lancecy.scanning.request import ScanRequest
-from lancecy.schema import Field, Schema
+from lancecy.schema import Field, Schema, split_name
 
-__all__ = ["BinaryScanner", "blob_columns", "inner_request"]
+__all__ = ["BinaryScanner", "blob_columns", "frame_of_files", "inner_request", "with_null_bytes"]
 
 _ADDRESS = "_rowaddr"
 _BLOB_BYTES = 64 << 20
@@ -40,29 +42,68 @@ def blob_columns(context: ScanContext, request: ScanRequest) -> dict[str, Field]
     request : ScanRequest
         Columns that the table does not have, such as the distance of a search, are passed over.
     """
+    stored, paths = context.snapshot.schema, _paths(context, request)
+    found = {name: stored.path(path)[-1].scanned for name, path in paths.items()}
+    return {name: field for name, field in found.items() if any(node.is_blob for node in field.walk())}
+
+
+def _paths(context: ScanContext, request: ScanRequest) -> dict[str, tuple[str, ...]]:
+    """The places in the schema of the columns of a result that are returned as they are."""
     known = set(context.snapshot.schema.names)
     columns = request.columns
     if columns is not None:
         columns = tuple(
             (name, expr)
             for name, expr in columns
-            if expr is not None or name.split(".")[0].strip("`") in known
+            if expr is not None or name in known or split_name(name)[0] in known
         )
     projection = context.projection(replace(request, columns=columns, filter=None))
-    found = {
-        out.field.name: projection.stored.path(out.path)[-1].scanned
-        for out in projection.outputs
-        if out.path is not None
-    }
-    return {name: field for name, field in found.items() if any(node.is_blob for node in field.walk())}
+    return {out.field.name: out.path for out in projection.outputs if out.path is not None}
 
 
-def inner_request(context: ScanContext, request: ScanRequest) -> ScanRequest:
-    """The scan of descriptors, with the addresses of the rows: they tell the files that have the blobs.
+def frame_of_files(
+    context: ScanContext, scanner: Scanner, dtype_backend: DtypeBackend, with_address: bool
+) -> Any:
+    """The result of a scan as a pandas DataFrame with a file for each blob, None for nulls.
 
     Parameters
     ----------
     context : ScanContext
+    scanner : Scanner
+        Returns descriptors, and the addresses of the rows.
+    dtype_backend : "pyarrow", "numpy_nullable" or "numpy"
+    with_address : bool
+        Whether the addresses are part of the result.
+
+    Raises
+    ------
+    UnsupportedError
+        A blob is a member of a column that is returned.
+    """
+    found = blob_columns(context, scanner.request)
+    for name, field in found.items():
+        if not field.is_blob:
+            raise UnsupportedError(
+                f"blob_mode='lazy' is not supported for column {printable(name)!r}, which has blobs within: take blob_mode="
+                "'bytes', or leave it out and open them by take_blobs",
+                feature="blob_mode",
+            )
+    table, paths = scanner.to_table(), _paths(context, scanner.request)
+    addresses = table[_ADDRESS].combine_chunks()
+    shown = table if with_address else table.drop_columns([_ADDRESS])
+    frame = pandas_frame(shown, dtype_backend)
+    for name in found:
+        files = np.empty(len(table), object)
+        files[:] = take_blobs(context, ".".join(paths[name]), addresses=addresses)
+        frame[name] = files
+    return frame
+
+
+def inner_request(request: ScanRequest) -> ScanRequest:
+    """The scan of descriptors, with the addresses of the rows: they tell the files that have the blobs.
+
+    Parameters
+    ----------
     request : ScanRequest
 
     Raises
@@ -82,18 +123,31 @@ def inner_request(context: ScanContext, request: ScanRequest) -> ScanRequest:
             "blob_handling='all_binary' is not supported with include_deleted_rows=True: deleted rows have no address",
             feature="blob_handling",
         )
-    schema = context.snapshot.schema
+    return replace(request, with_row_address=True)
+
+
+def with_null_bytes(request: ScanRequest, schema: Schema) -> ScanRequest:
+    """The same scan, in which ``blob IS NULL`` is true for the descriptors that stand for nulls in files of 2.0 too.
+
+    Parameters
+    ----------
+    request : ScanRequest
+    schema : Schema
+        Of the table.
+    """
     columns = request.columns and tuple((n, e and _null_as_bytes(e, schema)) for n, e in request.columns)
     condition = request.filter and _null_as_bytes(request.filter, schema)
-    return replace(request, columns=columns, filter=condition, with_row_address=True)
+    return replace(request, columns=columns, filter=condition)
 
 
 def _null_as_bytes(expr: Expr, schema: Schema) -> Expr:
-    """The expression, in which ``blob IS NULL`` is true for the descriptors that stand for nulls in files of 2.0 too."""
     if not isinstance(expr, Call):
         return expr
     if expr.op == "is_null" and isinstance(expr.args[0], Column):
-        bound = bind(expr.args[0], expression_schema(schema)).expr
+        try:
+            bound = bind(expr.args[0], expression_schema(schema)).expr
+        except ColumnNotFoundError:
+            return expr  # Of a search, such as its distance.
         path = bound.path if isinstance(bound, Column) else ()
         node = schema.scanned.path(path)[-1] if path and path[0] in schema.names else None
         if node is None or not is_plain_blob(node):

@@ -18,7 +18,13 @@ import numpy as np
 import pyarrow as pa
 
 from lancecy import blobs
-from lancecy.api.binary_scans import BinaryScanner, blob_columns, inner_request
+from lancecy.api.binary_scans import (
+    BinaryScanner,
+    blob_columns,
+    frame_of_files,
+    inner_request,
+    with_null_bytes,
+)
 from lancecy.api.branches import Branching
 from lancecy.api.changes import Changes
 from lancecy.api.clones import Clones
@@ -49,6 +55,7 @@ from lancecy.scanning.options import (
     SCAN_DEFAULTS,
     UNSUPPORTED_SCANS,
     WITHOUT_SCAN_OPTIONS,
+    BlobHandling,
     HasFragmentId,
     ScanOptions,
     check_blob_handling,
@@ -92,6 +99,11 @@ __all__ = [
     "opening",
 ]
 
+_BLOB_MODES: Mapping[str, BlobHandling] = {
+    "lazy": "blobs_descriptions",
+    "bytes": "all_binary",
+    "descriptions": "blobs_descriptions",
+}
 scanning = shared_options(ScanOptions, SCAN_DEFAULTS, UNSUPPORTED_SCANS)
 _UNSUPPORTED_OPENS = {
     **dict.fromkeys(
@@ -329,6 +341,7 @@ class Scans(ABC):
         offset: int | None = None,
         *,
         dtype_backend: DtypeBackend = "pyarrow",
+        blob_mode: Literal["lazy", "bytes", "descriptions"] | None = None,
         **options: Unpack[ScanOptions],
     ) -> pd.DataFrame:
         """The rows as a pandas DataFrame; other arguments as for :meth:`Dataset.scanner`.
@@ -341,6 +354,9 @@ class Scans(ABC):
             The dtypes, as in pandas: Arrow's, which hold every type and null exactly; pandas' own for numbers,
             booleans and text; or NumPy's, as in pylance, where integers with nulls become floats, and vectors and
             lists arrays in a column of objects.
+        blob_mode : "lazy", "bytes" or "descriptions", optional
+            What blob columns have: files as of :meth:`Dataset.take_blobs`, bytes, or descriptors. ``blob_handling`` says it if
+            not given.
 
         Notes
         -----
@@ -356,6 +372,18 @@ class Scans(ABC):
         ['int64[pyarrow]', 'int64']
         """
         check_dtype_backend(dtype_backend)
+        if blob_mode is not None:
+            if blob_mode not in _BLOB_MODES:
+                raise ValueError(f"blob_mode is {blob_mode!r}, not one of {', '.join(_BLOB_MODES)}")
+            options = {**options, "blob_handling": _BLOB_MODES[blob_mode]}
+        if blob_mode == "lazy":
+            wanted = self.scanner(columns, filter, limit, offset, **options).schema.names
+            addressed: ScanOptions = {**options, "with_row_address": True}
+            scanner = self.scanner(columns, filter, limit, offset, **addressed)
+            files: pd.DataFrame = frame_of_files(
+                scanner._context, scanner, dtype_backend, "_rowaddr" in wanted
+            )
+            return files
         rows = self.to_table(columns, filter, limit, offset, **options)
         frame: pd.DataFrame = pandas_frame(rows, dtype_backend)
         return frame
@@ -716,10 +744,13 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
             self._dictionary_names(asked["read_dictionary"]),
             bool(asked["include_deleted_rows"]),
         )
-        columns = blob_columns(self._context, request) if is_binary else {}
+        if not is_binary:
+            return self._described(asked, request)
+        request = with_null_bytes(request, self._snapshot.schema)
+        columns = blob_columns(self._context, request)
         if not columns:
             return self._described(asked, request)
-        scanner = self._described(asked, inner_request(self._context, request))
+        scanner = self._described(asked, inner_request(request))
         return BinaryScanner(self._context, scanner, request, columns, asked["strict_batch_size"])
 
     def _described(self, asked: Mapping[str, Any], request: ScanRequest) -> Scanner:

@@ -74,7 +74,7 @@ UNSUPPORTED_SCANS = {
     "full_text_query": "lancecy has no full-text search yet; filter with LIKE or contains()",
     "index_segments": "a scan uses all segments of an index",
     "scan_stats_callback": "scanner(…).analyze() returns the rows, bytes and requests of a scan",
-    "blob_mode": "to_table(blob_handling='all_binary').to_pandas() has the bytes of blobs, take_blobs opens them as files",
+    "blob_mode": "it is an argument of to_pandas; blob_handling='all_binary' has the bytes of blobs, take_blobs opens them as files",
     "row_addr_allowlist": "filter with _rowaddr IN (…)",
     "row_addr_blocklist": "filter with _rowaddr NOT IN (…)",
 }

@@ -98,6 +98,40 @@ def test_blob_handling_as_in_pylance(tmp_path: Path, handling: Any) -> None:
             assert found["i"] == wanted["i"]
 
 
+def test_blob_modes_of_pandas_as_in_pylance(tmp_path: Path) -> None:
+    def plain(frame: Any) -> Any:
+        files = [value.read() if hasattr(value, "read") else value for value in frame["b"]]
+        return list(frame.columns), frame["i"].tolist(), files
+
+    for number, (make, version) in enumerate(KINDS):
+        peer = write(make(SMALL), tmp_path / str(number), version, max_rows_per_file=3)
+        peer.delete("i = 2")
+        ds = lancecy.dataset(tmp_path / str(number))
+        modes: list[Any] = ["lazy", "bytes", "descriptions"]
+        for mode in modes:
+            found = ds.to_pandas(dtype_backend="numpy", blob_mode=mode)
+            assert plain(found) == plain(peer.to_pandas(blob_mode=mode))
+        assert isinstance(ds.to_pandas(blob_mode="lazy")["b"][0], lancecy.BlobFile)
+        columns = {"b": "b", "i": "i", "_rowaddr": "_rowaddr"}
+        found = ds.to_pandas(columns, "i > 3", 2, blob_mode="lazy", order_by=["i"], dtype_backend="numpy")
+        assert plain(found) == (["b", "i", "_rowaddr"], [4, 5], SMALL[4:6])
+        (fragment, *_) = ds.get_fragments()
+        assert plain(fragment.to_pandas(blob_mode="lazy"))[2] == SMALL[:2]
+
+
+def test_blob_modes_that_are_refused(tmp_path: Path) -> None:
+    inner = pa.field("b", pa.large_binary(), metadata=BLOB)
+    write(pa.table({"s": pa.array([{"b": b"abc"}], pa.struct([inner]))}), tmp_path / "t", "2.1")
+    ds = lancecy.dataset(tmp_path / "t")
+    assert ds.to_pandas(["s.b"], blob_mode="lazy")["s.b"][0].read() == b"abc"
+    with pytest.raises(UnsupportedError, match="column 's', which has blobs within"):
+        ds.to_pandas(blob_mode="lazy")
+    with pytest.raises(ValueError, match="blob_mode is 'files', not one of lazy, bytes, descriptions"):
+        ds.to_pandas(blob_mode="files")  # type: ignore[arg-type]
+    with pytest.raises(UnsupportedError, match="it is an argument of to_pandas"):
+        ds.to_table(blob_mode="lazy")  # type: ignore[call-arg]
+
+
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 def test_bytes_of_blobs_in_structs(tmp_path: Path, version: str) -> None:
     inner = pa.field("b", pa.large_binary(), metadata=BLOB)

@@ -54,6 +54,8 @@ def test_misspelt_option_is_named_with_its_neighbour(ds: lancecy.Dataset) -> Non
 def test_search_of_pylance_is_refused_with_what_to_do(ds: lancecy.Dataset) -> None:
     for method in methods(ds):
         for name, advice in UNSUPPORTED_SCANS.items():
+            if name in inspect.signature(method).parameters:
+                continue
             with pytest.raises(UnsupportedError) as caught:
                 method(**{name: 1})
             assert advice in str(caught.value)
@@ -126,12 +128,18 @@ def test_scans_return_the_bytes_of_blobs(tmp_path: Path, version: str) -> None:
     assert ds.to_table(["b"], **options)["b"].to_pylist() == [BLOBS[i] for i in alive]
     nulls = ds.to_table(["i", "b"], "b IS NULL", **options)
     assert nulls.to_pylist() == [{"i": i, "b": None} for i in alive if BLOBS[i] is None]
+    assert ds.to_table(["i"], "b IS NULL", **options)["i"] == nulls["i"]
     found = ds.to_table({"x": "b", "known": "b IS NOT NULL"}, **options)
     assert found.to_pylist() == [{"x": BLOBS[i], "known": BLOBS[i] is not None} for i in alive]
     found = ds.to_table(["b", "i"], order_by=[("i", "descending")], limit=3, offset=1, **options)
     assert found.to_pylist() == [{"b": BLOBS[i], "i": i} for i in (13, 12, 11)]
     found = ds.to_table(["i", "b"], nearest={"column": "v", "q": [6.2], "k": 2}, **options)
     assert found.select(["i", "b"]).to_pylist() == [{"i": i, "b": BLOBS[i]} for i in (6, 5)]
+    nearest = {"column": "v", "q": [6.2], "k": 2}
+    assert ds.to_table(["b"], "_distance IS NOT NULL", nearest=nearest, **options)["b"].to_pylist() == [
+        BLOBS[6],
+        BLOBS[5],
+    ]
     batches = list(ds.to_batches(["b"], batch_size=4, strict_batch_size=True, **options))
     assert [len(batch) for batch in batches] == [4, 4, 4, 1]
     assert pa.Table.from_batches(batches)["b"].to_pylist() == [BLOBS[i] for i in alive]
