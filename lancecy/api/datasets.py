@@ -90,6 +90,7 @@ if TYPE_CHECKING:
 __all__ = [
     "OPEN_DEFAULTS",
     "Dataset",
+    "FragmentSession",
     "LanceDataset",
     "LanceFragment",
     "OpenOptions",
@@ -1517,6 +1518,56 @@ class LanceFragment(Scans, FragmentChanges, FragmentColumns, RefusedNames):
         first = int(context.row_starts()[[f.id for f in context.fragments].index(self._metadata.id)])
         return self._dataset.take(as_row_numbers(indices, self.count_rows()) + first, columns)
 
+    def open_session(self, columns: Columns = None, with_row_address: bool = False) -> FragmentSession:
+        """Takes of the same columns, again and again.
+
+        Parameters
+        ----------
+        columns : as for :meth:`Dataset.scanner`
+        with_row_address : bool
+            Append ``_rowaddr``.
+
+        Raises
+        ------
+        ColumnNotFoundError, ExpressionError
+            The columns do not fit the schema.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> session = lancecy.dataset("example.lance").get_fragments()[1].open_session(["id"])
+        >>> session.take([0, 2]).to_pydict()
+        {'id': [300, 302]}
+        """
+        if with_row_address:
+            names = self.schema.names if columns is None else columns
+            columns = (
+                {**names, "_rowaddr": "_rowaddr"} if isinstance(names, Mapping) else [*names, "_rowaddr"]
+            )
+        self.scanner(columns)
+        return FragmentSession(self, columns)
+
     def __repr__(self) -> str:
         files = [file.path for file in self._metadata.files]
         return f"LanceFragment(id={self.fragment_id}, rows={self.count_rows()}, data_files={files})"
+
+
+class FragmentSession:
+    """Takes rows of a fragment; made by :meth:`LanceFragment.open_session`."""
+
+    def __init__(self, fragment: LanceFragment, columns: Columns) -> None:
+        self._fragment, self._columns = fragment, columns
+
+    def take(self, indices: Indices) -> pa.Table:
+        """Live rows by number, in the order given.
+
+        Parameters
+        ----------
+        indices : as for :meth:`LanceFragment.take`
+
+        Raises
+        ------
+        IndexError
+            A row number is negative or too large.
+        """
+        return self._fragment.take(indices, self._columns)

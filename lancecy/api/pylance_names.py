@@ -46,7 +46,6 @@ DATASET_NAMES: Mapping[str, str] = {
 """Attributes of pylance's ``LanceDataset`` that are missing, and the alternative to each."""
 
 FRAGMENT_NAMES: Mapping[str, str] = {
-    "open_session": "take keeps the files of a fragment open",
     "partition_expression": _ARROW,
     "physical_schema": "schema is that of the table, and data_files() tells the columns of each file",
 }

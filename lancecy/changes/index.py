@@ -33,7 +33,13 @@ __all__ = ["IndexOptimizer", "Indices"]
 class Indices(IndexSegments):
     """The dataset methods for scalar indices."""
 
-    @checked_arguments()
+    @checked_arguments(
+        {
+            "progress_callback": "progress=… takes a function of a lancecy.progress.Step",
+            "format_version": "the format that pylance 14 reads is written",
+            "document_granularity": "there are no full-text indices",
+        }
+    )
     def create_scalar_index(
         self,
         column: str,
