@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from lancecy.expr import Expr as Expr
     from lancecy.expr import col as col
     from lancecy.expr import lit as lit
+    from lancecy.index.write.index_types import IndexConfig as IndexConfig
     from lancecy.inspection.files import inspect as inspect
     from lancecy.limits import Limits as Limits
     from lancecy.scanning.order import ColumnOrdering as ColumnOrdering
@@ -99,6 +100,7 @@ _HOMES = {
     "lancecy.dask": "plain scan to_dask_array",
     "lancecy.errors": "LanceError",
     "lancecy.expr": "Expr col lit",
+    "lancecy.index.write.index_types": "IndexConfig",
     "lancecy.inspection.files": "inspect",
     "lancecy.limits": "Limits",
     "lancecy.scanning.order": "ColumnOrdering",

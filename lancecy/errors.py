@@ -30,6 +30,7 @@ __all__ = [
     "ExistsError",
     "ExpressionError",
     "FormatError",
+    "IndexNotFoundError",
     "LanceError",
     "LimitError",
     "MissingFileError",
@@ -333,6 +334,13 @@ class RowNotFoundError(NotFoundError, IndexError, ValueError):
 
     def __init__(self, what: str) -> None:
         super().__init__(what, kind="row")
+
+
+class IndexNotFoundError(NotFoundError, KeyError, RuntimeError):
+    """There is no such index.
+
+    A ``RuntimeError`` as of ``drop_index`` and a ``KeyError`` as of ``index_statistics`` in pylance.
+    """
 
 
 class ExistsError(LanceError, FileExistsError):

@@ -28,6 +28,7 @@ __all__ = [
     "Field",
     "Schema",
     "exported_metadata",
+    "join_name",
     "logical_type_of",
     "parse_logical_type",
     "restored",
@@ -627,9 +628,45 @@ class Schema:
         self.path(path)
         return path
 
+    def resolve_any_case(self, name: str) -> tuple[str, ...]:
+        """As :meth:`resolve`; a name that there is not stands for the only one that differs from it in case.
+
+        Raises
+        ------
+        ColumnNotFoundError
+        """
+        try:
+            return self.resolve(name)
+        except ColumnNotFoundError:
+            path: list[str] = []
+            level = self.fields
+            for part in split_name(name):
+                alike = [field for field in level if field.name.lower() == part.lower()]
+                alike = [field for field in alike if field.name == part] or alike
+                if len(alike) != 1:
+                    raise
+                path.append(alike[0].name)
+                level = alike[0].children if alike[0].is_struct else ()
+            return tuple(path)
+
     def select(self, names: Iterable[str]) -> Schema:
         """Only the named top-level fields, in the order named."""
         return Schema(tuple(self.field(name) for name in names), self.metadata)
+
+
+def join_name(path: Iterable[str]) -> str:
+    """The name of a nested column, from which :func:`split_name` makes the path again.
+
+    Parameters
+    ----------
+    path : sequence of str
+
+    Examples
+    --------
+    >>> join_name(["a", "b.c"])
+    'a.`b.c`'
+    """
+    return ".".join(f"`{part.replace('`', '``')}`" if "." in part or "`" in part else part for part in path)
 
 
 def split_name(name: str) -> list[str]:

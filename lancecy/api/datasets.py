@@ -12,12 +12,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cached_property, partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
 
 from lancecy import blobs
+from lancecy.api.binary_scans import (
+    BinaryScanner,
+    blob_columns,
+    frame_of_files,
+    inner_request,
+    with_null_bytes,
+)
 from lancecy.api.branches import Branching
 from lancecy.api.changes import Changes
 from lancecy.api.clones import Clones
@@ -48,13 +55,14 @@ from lancecy.scanning.options import (
     SCAN_DEFAULTS,
     UNSUPPORTED_SCANS,
     WITHOUT_SCAN_OPTIONS,
+    BlobHandling,
     HasFragmentId,
     ScanOptions,
     check_blob_handling,
     checked_scan_options,
 )
 from lancecy.scanning.pandas_metadata import DtypeBackend, check_dtype_backend, pandas_frame
-from lancecy.scanning.request import Columns, ScanRequest, make_request, positive
+from lancecy.scanning.request import Columns, ScanRequest, default_batch_size, make_request, positive
 from lancecy.scanning.take import Indices, as_row_numbers, take_row_ids, take_rows
 from lancecy.scanning.task import ScanSpec
 from lancecy.session import Session, default
@@ -82,6 +90,7 @@ if TYPE_CHECKING:
 __all__ = [
     "OPEN_DEFAULTS",
     "Dataset",
+    "FragmentSession",
     "LanceDataset",
     "LanceFragment",
     "OpenOptions",
@@ -91,6 +100,11 @@ __all__ = [
     "opening",
 ]
 
+_BLOB_MODES: Mapping[str, BlobHandling] = {
+    "lazy": "blobs_descriptions",
+    "bytes": "all_binary",
+    "descriptions": "blobs_descriptions",
+}
 scanning = shared_options(ScanOptions, SCAN_DEFAULTS, UNSUPPORTED_SCANS)
 _UNSUPPORTED_OPENS = {
     **dict.fromkeys(
@@ -328,6 +342,7 @@ class Scans(ABC):
         offset: int | None = None,
         *,
         dtype_backend: DtypeBackend = "pyarrow",
+        blob_mode: Literal["lazy", "bytes", "descriptions"] | None = None,
         **options: Unpack[ScanOptions],
     ) -> pd.DataFrame:
         """The rows as a pandas DataFrame; other arguments as for :meth:`Dataset.scanner`.
@@ -340,6 +355,9 @@ class Scans(ABC):
             The dtypes, as in pandas: Arrow's, which hold every type and null exactly; pandas' own for numbers,
             booleans and text; or NumPy's, as in pylance, where integers with nulls become floats, and vectors and
             lists arrays in a column of objects.
+        blob_mode : "lazy", "bytes" or "descriptions", optional
+            What blob columns have: files as of :meth:`Dataset.take_blobs`, bytes, or descriptors. ``blob_handling`` says it if
+            not given.
 
         Notes
         -----
@@ -355,6 +373,18 @@ class Scans(ABC):
         ['int64[pyarrow]', 'int64']
         """
         check_dtype_backend(dtype_backend)
+        if blob_mode is not None:
+            if blob_mode not in _BLOB_MODES:
+                raise ValueError(f"blob_mode is {blob_mode!r}, not one of {', '.join(_BLOB_MODES)}")
+            options = {**options, "blob_handling": _BLOB_MODES[blob_mode]}
+        if blob_mode == "lazy":
+            wanted = self.scanner(columns, filter, limit, offset, **options).schema.names
+            addressed: ScanOptions = {**options, "with_row_address": True}
+            scanner = self.scanner(columns, filter, limit, offset, **addressed)
+            files: pd.DataFrame = frame_of_files(
+                scanner._context, scanner, dtype_backend, "_rowaddr" in wanted
+            )
+            return files
         rows = self.to_table(columns, filter, limit, offset, **options)
         frame: pd.DataFrame = pandas_frame(rows, dtype_backend)
         return frame
@@ -611,11 +641,11 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
         limit, offset : int, optional
             Apply to the filtered rows, in table order (or in the order of ``order_by``).
         batch_size : int, optional
-            Maximum rows of a streamed batch.
+            Maximum rows of a streamed batch. The environment variable ``LANCE_DEFAULT_BATCH_SIZE`` gives the default.
         batch_size_bytes : int, optional
             Maximum bytes of a streamed batch.
         strict_batch_size : bool
-            Batches of a stream have exactly ``batch_size`` rows, the last one fewer.
+            Batches of a stream have exactly ``batch_size`` rows, the last one fewer. Not with ``batch_size_bytes``.
         fragments : sequence of LanceFragment or int, optional
             Read only these, in table order.
         scan_in_order : bool
@@ -635,9 +665,10 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
         memory_bytes : int, optional
             Budget of a streamed scan (256 MiB), in bytes of decoded rows. Compressed texts whose pages do not tell their
             size may take more in the first two windows.
-        blob_handling : "blobs_descriptions", optional
-            Blob columns give descriptors; :meth:`take_blobs` reads the bytes. The other values of pylance are
-            accepted for tables without such columns.
+        blob_handling : "blobs_descriptions", "all_binary" or "all_descriptions", optional
+            With "all_binary", blob columns are large binary: the bytes are read of the rows that are returned, and batches
+            end after 64 MiB of them. Filters and computed columns still see descriptors. The others return descriptors,
+            whose bytes :meth:`take_blobs` and :meth:`read_blobs` read; other binary columns are bytes, as in pylance.
         nearest : mapping, optional
             Search: return the rows whose vectors are nearest to a query, exactly, by comparing every row. Entries:
             ``column``; ``q``, a vector, or a list of vectors, for which the result has a first column
@@ -691,14 +722,19 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
     def _scan(self, given: Mapping[str, Any]) -> Scanner:
         """A scan with these options and no defaults of this dataset."""
         asked = {**SCAN_DEFAULTS, **{name: value for name, value in given.items() if value is not None}}
-        check_blob_handling(self._snapshot.schema, asked["blob_handling"])
+        is_binary = check_blob_handling(asked["blob_handling"])
+        if asked["strict_batch_size"] and asked["batch_size_bytes"] is not None:
+            raise ValueError(
+                "batches cannot have exactly batch_size rows (strict_batch_size=True) and at most batch_size_bytes: leave "
+                "one of them out"
+            )
         request = make_request(
             self._snapshot.schema.arrow,
             asked.get("columns"),
             asked.get("filter"),
             asked.get("limit"),
             asked.get("offset"),
-            asked["batch_size"],
+            default_batch_size() if asked["batch_size"] is None else asked["batch_size"],
             asked["batch_size_bytes"],
             asked["with_row_address"],
             asked["with_row_id"],
@@ -709,6 +745,17 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
             self._dictionary_names(asked["read_dictionary"]),
             bool(asked["include_deleted_rows"]),
         )
+        if not is_binary:
+            return self._described(asked, request)
+        request = with_null_bytes(request, self._snapshot.schema)
+        columns = blob_columns(self._context, request)
+        if not columns:
+            return self._described(asked, request)
+        scanner = self._described(asked, inner_request(request))
+        return BinaryScanner(self._context, scanner, request, columns, asked["strict_batch_size"])
+
+    def _described(self, asked: Mapping[str, Any], request: ScanRequest) -> Scanner:
+        """A scan that returns descriptors of blobs."""
         memory = positive("memory_bytes", asked["memory_bytes"]) or threads.DEFAULT_BUDGET
         if asked["nearest"] is not None:
             return self._searching(asked, request, memory)
@@ -882,6 +929,78 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
             A blob names an external object that the table may not read.
         """
         return blobs.take_blobs(self._context, blob_column, ids, addresses, indices, buffer_size=buffer_size)
+
+    def read_blobs(
+        self,
+        blob_column: str,
+        ids: Any = None,
+        addresses: Any = None,
+        indices: Any = None,
+        *,
+        io_buffer_size: int | None = None,
+        preserve_order: bool | None = None,
+    ) -> list[tuple[int, bytes | None]]:
+        """The bytes of the blobs of some rows; blobs in one object are fetched together.
+
+        Parameters
+        ----------
+        blob_column, ids, addresses, indices
+            As for :meth:`take_blobs`, which raises the same errors.
+        io_buffer_size, preserve_order : optional
+            Accepted for compatibility with pylance, and ignored.
+
+        Returns
+        -------
+        list of (int, bytes or None)
+            Row address and bytes, in the order of the rows; None for a null.
+
+        Examples
+        --------
+        >>> import lancecy, pyarrow as pa
+        >>> image = pa.field("image", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+        >>> rows = pa.table({"image": [b"one", None, b"three"]}, pa.schema([image]))
+        >>> album = lancecy.write_dataset(rows, "memory://pictures")
+        >>> album.read_blobs("image", indices=[2, 1])
+        [(2, b'three'), (1, None)]
+        >>> album.read_blob_ranges("image", [(0, 1, 2), (2, 0, 1)], selector="indices")
+        [(0, 0, b'ne'), (1, 2, b't')]
+        """
+        positive("io_buffer_size", io_buffer_size)
+        return blobs.read_blobs(self._context, blob_column, ids, addresses, indices)
+
+    def read_blob_ranges(
+        self,
+        blob_column: str,
+        requests: Sequence[tuple[int, int, int]],
+        *,
+        selector: Literal["ids", "addresses", "indices"],
+        io_buffer_size: int | None = None,
+        preserve_order: bool | None = None,
+    ) -> list[tuple[int, int, bytes | None]]:
+        """Ranges of the blobs of some rows; those in one object are fetched together.
+
+        Parameters
+        ----------
+        blob_column : as for :meth:`take_blobs`
+        requests : sequence of (row, offset, length)
+            Offset and length are bytes of the row's blob. A row may come several times.
+        selector : "ids", "addresses" or "indices"
+            What the rows are, as in :meth:`take_blobs`.
+        io_buffer_size, preserve_order : optional
+            Accepted for compatibility with pylance, and ignored.
+
+        Returns
+        -------
+        list of (int, int, bytes or None)
+            Number of the request, row address and bytes, in the order of the requests; None for a null.
+
+        Raises
+        ------
+        ValueError
+            A range is negative or passes the end of its blob; the others as for :meth:`take_blobs`.
+        """
+        positive("io_buffer_size", io_buffer_size)
+        return blobs.read_blob_ranges(self._context, blob_column, requests, selector)
 
     @checked_arguments(WITHOUT_SCAN_OPTIONS)
     def slice(self, start: int, end: int, columns: Columns = None) -> pa.Table:
@@ -1399,6 +1518,56 @@ class LanceFragment(Scans, FragmentChanges, FragmentColumns, RefusedNames):
         first = int(context.row_starts()[[f.id for f in context.fragments].index(self._metadata.id)])
         return self._dataset.take(as_row_numbers(indices, self.count_rows()) + first, columns)
 
+    def open_session(self, columns: Columns = None, with_row_address: bool = False) -> FragmentSession:
+        """Takes of the same columns, again and again.
+
+        Parameters
+        ----------
+        columns : as for :meth:`Dataset.scanner`
+        with_row_address : bool
+            Append ``_rowaddr``.
+
+        Raises
+        ------
+        ColumnNotFoundError, ExpressionError
+            The columns do not fit the schema.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> session = lancecy.dataset("example.lance").get_fragments()[1].open_session(["id"])
+        >>> session.take([0, 2]).to_pydict()
+        {'id': [300, 302]}
+        """
+        if with_row_address:
+            names = self.schema.names if columns is None else columns
+            columns = (
+                {**names, "_rowaddr": "_rowaddr"} if isinstance(names, Mapping) else [*names, "_rowaddr"]
+            )
+        self.scanner(columns)
+        return FragmentSession(self, columns)
+
     def __repr__(self) -> str:
         files = [file.path for file in self._metadata.files]
         return f"LanceFragment(id={self.fragment_id}, rows={self.count_rows()}, data_files={files})"
+
+
+class FragmentSession:
+    """Takes rows of a fragment; made by :meth:`LanceFragment.open_session`."""
+
+    def __init__(self, fragment: LanceFragment, columns: Columns) -> None:
+        self._fragment, self._columns = fragment, columns
+
+    def take(self, indices: Indices) -> pa.Table:
+        """Live rows by number, in the order given.
+
+        Parameters
+        ----------
+        indices : as for :meth:`LanceFragment.take`
+
+        Raises
+        ------
+        IndexError
+            A row number is negative or too large.
+        """
+        return self._fragment.take(indices, self._columns)

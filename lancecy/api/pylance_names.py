@@ -37,8 +37,6 @@ DATASET_NAMES: Mapping[str, str] = {
     "merge_index_metadata": "merge_existing_index_segments joins segments of an index",
     "new_file_session": "LanceFileReader and LanceFileWriter open one file each",
     "partition_expression": _ARROW,
-    "read_blob_ranges": "take_blobs returns files, whose ranges are read by seek and read",
-    "read_blobs": "take_blobs returns files, which are read with read()",
     "remap_row_addrs": "compactions of lancecy write no index of moved rows; stable row ids survive them",
     "replace_schema": "add_columns, alter_columns, drop_columns and update_schema_metadata change the schema",
     "sort_by": "to_table(order_by=…) sorts",
@@ -48,7 +46,6 @@ DATASET_NAMES: Mapping[str, str] = {
 """Attributes of pylance's ``LanceDataset`` that are missing, and the alternative to each."""
 
 FRAGMENT_NAMES: Mapping[str, str] = {
-    "open_session": "take keeps the files of a fragment open",
     "partition_expression": _ARROW,
     "physical_schema": "schema is that of the table, and data_files() tells the columns of each file",
 }

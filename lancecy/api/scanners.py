@@ -160,10 +160,15 @@ class Scanner:
         """
         return self.explain().text(verbose)
 
-    def analyze(self) -> Analysis:
+    def analyze(self, count_rows: bool = False) -> Analysis:
         """Run the scan, drop its rows, and report what each step took: rows, bytes, requests and milliseconds.
 
         Memory is bounded as for :meth:`to_batches`. Steps run one after another, whereas streams overlap them.
+
+        Parameters
+        ----------
+        count_rows : bool
+            Only count the rows, so that no column is read but those of the filter.
 
         Examples
         --------
@@ -172,17 +177,25 @@ class Scanner:
         >>> [(step.name, step.rows_out) for step in found.steps if step.name in {"filter", "columns"}]
         [('filter', 100), ('columns', 100)]
         """
-        request = self._sorting if self._keys else self._request
+        is_sorted = bool(self._keys) and not count_rows
+        request = self._sorting if is_sorted else self._request
+        if count_rows:
+            request = replace(request, columns=(), with_row_id=False, with_row_address=False)
         size = max(1 << 18, self._memory // 12)
 
         def planned(context: ScanContext) -> ScanPlan:
             return plan(context, request, self._make_spec(request, False), size, exact=True)
 
-        return analyze(self._context, planned, request, self._sorted if self._keys else None, self._memory)
+        return analyze(self._context, planned, request, self._sorted if is_sorted else None, self._memory)
 
-    def analyze_plan(self) -> str:
-        """:meth:`analyze` as text."""
-        return str(self.analyze())
+    def analyze_plan(self, count_rows: bool = False) -> str:
+        """:meth:`analyze` as text.
+
+        Parameters
+        ----------
+        count_rows : as for :meth:`analyze`
+        """
+        return str(self.analyze(count_rows))
 
     def to_table(self) -> pa.Table:
         """Run the scan and return one table."""

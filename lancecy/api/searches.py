@@ -151,8 +151,12 @@ class NearestScanner(Scanner):
             return "there is no vector index"
         return f"vector indices are not used ({', '.join(map(printable, names))})"
 
-    def analyze(self) -> Analysis:
+    def analyze(self, count_rows: bool = False) -> Analysis:
         """Refused: only scans without a search are measured step by step.
+
+        Parameters
+        ----------
+        count_rows : bool
 
         Raises
         ------

@@ -1,7 +1,8 @@
 """Blobs: large values that a scan does not read, opened as files.
 
 A scan of a blob column returns descriptors; :func:`take_blobs` reads those of some rows and returns
-a :class:`BlobFile` for each, which fetches bytes only when it is read. The kind of a descriptor tells
+a :class:`BlobFile` for each, which fetches bytes only when it is read. :func:`read_blobs` and :func:`read_blob_ranges`
+read bytes of several blobs at once. The kind of a descriptor tells
 where the bytes are::
 
     kind 0   the data file itself, absolute position          also every blob of 2.0 and 2.1
@@ -16,6 +17,6 @@ what kind 3 may name. ``take`` finds the object of a descriptor by its kind, ``f
 from __future__ import annotations
 
 from lancecy.blobs.files import BUFFER_SIZE, BlobFile
-from lancecy.blobs.take import take_blobs
+from lancecy.blobs.take import read_blob_ranges, read_blobs, take_blobs
 
-__all__ = ["BUFFER_SIZE", "BlobFile", "take_blobs"]
+__all__ = ["BUFFER_SIZE", "BlobFile", "read_blob_ranges", "read_blobs", "take_blobs"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -16,7 +17,15 @@ from lancecy.store.reads import Ranges, SourceFile
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["BUFFER_SIZE", "BlobFile", "Explain", "StoredObject"]
+__all__ = [
+    "BUFFER_SIZE",
+    "BlobFile",
+    "Explain",
+    "StoredObject",
+    "checked_range",
+    "read_together",
+    "read_whole",
+]
 
 Locate: TypeAlias = Callable[[], tuple[Store, str]]
 Explain: TypeAlias = Callable[[DatasetNotFoundError], DatasetNotFoundError]
@@ -60,6 +69,16 @@ class StoredObject:
     def explained(self, error: DatasetNotFoundError) -> DatasetNotFoundError:
         """The error for the missing object, to be raised."""
         return error if self._explain is None else self._explain(error)
+
+    def fetch(self, session: Session, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Ranges of ``(position, length)`` of the object, fetched together."""
+        starts, lengths = np.array(ranges, np.int64).reshape(-1, 2).T.copy()
+        try:
+            (span,) = session.fetch([Ranges(self.source, starts, lengths)])
+        except DatasetNotFoundError as error:
+            raise self.explained(error)
+        spans = zip(span.positions.tolist(), lengths.tolist(), strict=True)
+        return [_exactly(span.memory, start, length) for start, length in spans]
 
 
 class BlobFile(io.RawIOBase):
@@ -224,28 +243,86 @@ class BlobFile(io.RawIOBase):
             A range is negative or passes the end of the blob.
         """
         self._check_open()
-        size = self.size()
-        for offset, length in ranges:
-            if offset < 0 or length < 0 or offset > size or length > size - offset:
-                raise ValueError(f"cannot read bytes {offset} to {offset + length} of a blob of {size} bytes")
-        return self._fetch(ranges)
+        return self._fetch([checked_range(self, *each) for each in ranges])
 
     def _fetch(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         if not any(length for _, length in ranges):
             return [b""] * len(ranges)
+        return self._place.fetch(self._session, self._placed(ranges))
+
+    def _placed(self, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The ranges within the object, which must have all of the blob."""
         source, size = self._place.source, self.size()
         if self._position > source.size or size > source.size - self._position:
             raise FormatError(
                 f"a blob claims {size} bytes at {self._position} of {printable(source.path)!r}, which has "
                 f"{source.size}"
             )
-        starts, lengths = np.array(ranges, np.int64).reshape(-1, 2).T.copy()
-        try:
-            (span,) = self._session.fetch([Ranges(source, starts + self._position, lengths)])
-        except DatasetNotFoundError as error:
-            raise self._place.explained(error)
-        spans = zip(span.positions.tolist(), lengths.tolist(), strict=True)
-        return [_exactly(span.memory, start, length) for start, length in spans]
+        return [(self._position + offset, length) for offset, length in ranges]
+
+
+def checked_range(blob: BlobFile, offset: int, length: int) -> tuple[int, int]:
+    """The range itself, which is within the blob.
+
+    Raises
+    ------
+    ValueError
+        The range is negative or passes the end of the blob.
+    """
+    size = blob.size()
+    if offset < 0 or length < 0 or offset > size or length > size - offset:
+        raise ValueError(f"cannot read bytes {offset} to {offset + length} of a blob of {size} bytes")
+    return offset, length
+
+
+def read_together(
+    session: Session, requests: Sequence[tuple[BlobFile, tuple[int, int] | None]]
+) -> list[bytes]:
+    """Bytes of several blobs: those in one object are fetched together, and objects side by side.
+
+    Parameters
+    ----------
+    session : Session
+    requests : sequence of (BlobFile, (offset, length) or None)
+        None asks for the whole blob.
+
+    Raises
+    ------
+    ValueError
+        A range passes the end of its blob.
+
+    Examples
+    --------
+    >>> from lancecy.store.memory import MemoryStore
+    >>> store, session = MemoryStore(), Session()
+    >>> _ = store.put("a.bin", b"one blob, another")
+    >>> place = StoredObject(lambda: (store, "a.bin"))
+    >>> one, other = (BlobFile(session, place, *where, 0) for where in ((0, 8), (10, 7)))
+    >>> read_together(session, [(other, None), (one, (4, 2))])
+    [b'another', b'bl']
+    """
+    places: dict[StoredObject, list[int]] = {}
+    for number, (blob, _) in enumerate(requests):
+        places.setdefault(blob._place, []).append(number)
+
+    def read(numbers: Sequence[int]) -> list[bytes]:
+        ranges: list[tuple[int, int]] = []
+        for blob, part in (requests[number] for number in numbers):
+            whole = (0, blob.size())
+            ranges += blob._placed([whole if part is None else checked_range(blob, *part)])
+        return (
+            blob._place.fetch(session, ranges) if any(length for _, length in ranges) else [b""] * len(ranges)
+        )
+
+    groups = list(places.values())
+    found = dict(zip(chain(*groups), chain(*session.map_requests(read, groups)), strict=True))
+    return [found[number] for number in range(len(requests))]
+
+
+def read_whole(session: Session, blobs: Sequence[BlobFile | None]) -> list[bytes | None]:
+    """The bytes of several blobs, fetched as by :func:`read_together`; None stays None."""
+    found = iter(read_together(session, [(blob, None) for blob in blobs if blob is not None]))
+    return [None if blob is None else next(found) for blob in blobs]
 
 
 def _exactly(memory: Memory, start: int, length: int) -> bytes:

@@ -10,7 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lancecy.blobs.files import BUFFER_SIZE, BlobFile, Explain, StoredObject
+from lancecy.blobs.files import (
+    BUFFER_SIZE,
+    BlobFile,
+    Explain,
+    StoredObject,
+    checked_range,
+    read_together,
+    read_whole,
+)
 from lancecy.encodings.arrow.assemble import pruned
 from lancecy.encodings.arrow.to_arrow import to_arrow
 from lancecy.errors import (
@@ -22,6 +30,7 @@ from lancecy.errors import (
     printable,
 )
 from lancecy.file.v2.sidecars import sidecar_path
+from lancecy.keyword_options import whole_number
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.fragment import FragmentFiles, Part
@@ -30,11 +39,15 @@ from lancecy.schema import Field
 from lancecy.store.reads import run
 from lancecy.table.missing import missing_blob, missing_file
 
-__all__ = ["FileBlobs", "take_blobs"]
+__all__ = ["FileBlobs", "read_blob_ranges", "read_blobs", "take_blobs"]
 
 Int64 = NDArray[np.int64]
 
 _LARGEST = 2**63 - 1
+_MOST = 2**64 - 1
+_SELECTORS = ("ids", "addresses", "indices")
+_REQUEST = 3
+"""Numbers of a request: row, offset and length."""
 _REMEDY = "leave it out; a scan with_row_id or with_row_address has those of the rows there are"
 
 
@@ -83,6 +96,100 @@ def take_blobs(
         raise ValueError("buffer_size must not be negative")
     path = _blob_path(context, blob_column)
     fragments, offsets = _rows(context, ids, addresses, indices)
+    return _opened(context, path, fragments, offsets, buffer_size)
+
+
+def read_blobs(
+    context: ScanContext,
+    blob_column: str,
+    ids: object = None,
+    addresses: object = None,
+    indices: object = None,
+) -> list[tuple[int, bytes | None]]:
+    """Read the blobs of some rows.
+
+    Parameters
+    ----------
+    context, blob_column, ids, addresses, indices
+        As for :func:`take_blobs`, which also tells the errors.
+
+    Returns
+    -------
+    list of (int, bytes or None)
+        Row address and bytes, in the order of the rows; None for a null.
+    """
+    path = _blob_path(context, blob_column)
+    fragments, offsets = _rows(context, ids, addresses, indices)
+    found = read_whole(context.session, _opened(context, path, fragments, offsets, 0))
+    return list(zip(_addresses(fragments, offsets), found, strict=True))
+
+
+def read_blob_ranges(
+    context: ScanContext, blob_column: str, requests: Sequence[tuple[int, int, int]], selector: str
+) -> list[tuple[int, int, bytes | None]]:
+    """Read ranges of the blobs of some rows.
+
+    Parameters
+    ----------
+    context, blob_column
+        As for :func:`take_blobs`, which also tells the errors.
+    requests : sequence of (int, int, int)
+        Row, offset in its blob, and length.
+    selector : "ids", "addresses" or "indices"
+        What the rows are.
+
+    Returns
+    -------
+    list of (int, int, bytes or None)
+        Number of the request, row address and bytes, in the order of the requests; None for a null.
+
+    Raises
+    ------
+    ValueError
+        A range is negative or passes the end of its blob, or there is no such selector.
+    TypeError
+        A request is not three whole numbers.
+    """
+    if selector not in _SELECTORS:
+        raise ValueError(f"selector is {selector!r}, not one of {', '.join(_SELECTORS)}")
+    asked = [_request(number, each) for number, each in enumerate(requests)]
+    path = _blob_path(context, blob_column)
+    fragments, offsets = _rows(context, **{**dict.fromkeys(_SELECTORS), selector: [row for row, *_ in asked]})
+    blobs = _opened(context, path, fragments, offsets, 0)
+    present: list[tuple[BlobFile, tuple[int, int] | None]] = []
+    for number, (blob, (row, start, length)) in enumerate(zip(blobs, asked, strict=True)):
+        if blob is not None:
+            try:
+                present.append((blob, checked_range(blob, start, length)))
+            except ValueError as error:
+                raise ValueError(f"request {number}, of row {row}: {error}") from None
+    found = iter(read_together(context.session, present))
+    places = zip(blobs, _addresses(fragments, offsets), strict=True)
+    return [
+        (number, address, None if blob is None else next(found))
+        for number, (blob, address) in enumerate(places)
+    ]
+
+
+def _request(number: int, given: Sequence[int]) -> tuple[int, int, int]:
+    """Row, offset and length of a request."""
+    if isinstance(given, str | bytes) or not isinstance(given, Sequence) or len(given) != _REQUEST:
+        raise TypeError(f"request {number} is {given!r}, not a row, an offset and a length")
+    row, start, length = (whole_number(f"request {number}", each) for each in given)
+    if start < 0 or length < 0 or start + length > _MOST:
+        raise ValueError(f"request {number}, of row {row}: there are no {length} bytes from byte {start}")
+    return row, start, length
+
+
+def _addresses(fragments: Int64, offsets: Int64) -> list[int]:
+    found: list[int] = (fragments.astype(np.uint64) << np.uint64(32) | offsets.astype(np.uint64)).tolist()
+    return found
+
+
+def _opened(
+    context: ScanContext, path: tuple[Field, ...], fragments: Int64, offsets: Int64, buffer_size: int
+) -> list[BlobFile | None]:
+    """The blobs of rows, in their order."""
     found: list[BlobFile | None] = [None] * offsets.size
     for fragment_id in np.unique(fragments).tolist():
         which = np.flatnonzero(fragments == fragment_id)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lancecy import kernels
+from lancecy.blobs.files import read_whole
 from lancecy.blobs.take import FileBlobs
 from lancecy.encodings.arrow.map_nested import map_nested
 from lancecy.encodings.blocks.memory import allocate
@@ -18,7 +21,7 @@ from lancecy.schema import Field
 from lancecy.session import Session
 from lancecy.store.reads import Ranges, SourceFile
 
-__all__ = ["blob_sizes", "has_plain_blobs", "with_bytes", "with_whole_blobs"]
+__all__ = ["blob_runs", "blob_sizes", "has_plain_blobs", "is_plain_blob", "with_bytes", "with_whole_blobs"]
 
 Int64 = NDArray[np.int64]
 
@@ -30,7 +33,7 @@ _OUTSIDE = 3
 
 def has_plain_blobs(field: Field) -> bool:
     """Whether the field, in the form of ``Field.scanned``, has such blobs at any depth."""
-    return any(map(_is_plain, field.walk()))
+    return any(map(is_plain_blob, field.walk()))
 
 
 def with_bytes(array: pa.Array, field: Field, source: SourceFile, session: Session) -> pa.Array:
@@ -51,7 +54,7 @@ def with_bytes(array: pa.Array, field: Field, source: SourceFile, session: Sessi
     FormatError
         A descriptor exceeds the file.
     """
-    return map_nested(array, field, _is_plain, lambda found, _: _fetched(found, source, session))
+    return map_nested(array, field, is_plain_blob, lambda found, _: _fetched(found, source, session))
 
 
 def blob_sizes(array: pa.Array, field: Field) -> NDArray[np.float64]:
@@ -83,7 +86,31 @@ def blob_sizes(array: pa.Array, field: Field) -> NDArray[np.float64]:
     return total
 
 
-def with_whole_blobs(context: ScanContext, files: FragmentFiles, array: pa.Array, field: Field) -> pa.Array:
+def blob_runs(sizes: NDArray[np.float64], most: float) -> Iterator[tuple[int, int]]:
+    """Runs of rows, as first and end, of at most some bytes in total; a larger row is alone.
+
+    Parameters
+    ----------
+    sizes : (n,) float64
+        Bytes of each row, from :func:`blob_sizes`.
+    most : float
+
+    Examples
+    --------
+    >>> list(blob_runs(np.array([1.0, 2.0, 9.0, 1.0]), 3))
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    ends, start = np.cumsum(sizes), 0
+    while start < sizes.size:
+        before = float(ends[start - 1]) if start else 0.0
+        stop = max(start + 1, int(np.searchsorted(ends, before + most, side="right")))
+        yield start, stop
+        start = stop
+
+
+def with_whole_blobs(
+    context: ScanContext, files: FragmentFiles, array: pa.Array, field: Field, outside: bool = False
+) -> pa.Array:
     """The array of a fragment with the bytes of blobs of any version in place of their descriptors.
 
     Parameters
@@ -94,13 +121,17 @@ def with_whole_blobs(context: ScanContext, files: FragmentFiles, array: pa.Array
         Of the field.
     field : Field
         In the form of ``Field.scanned``.
+    outside : bool
+        Read blobs in objects that are no part of the table too.
 
     Raises
     ------
     FormatError
         A descriptor is damaged.
     UnsupportedError
-        A blob is in an object that is no part of the table.
+        A blob is in an object that is no part of the table, and ``outside`` is false.
+    PathPolicyError
+        A blob is in an object that the table may not read.
     StoreError
         The bytes cannot be read.
     """
@@ -109,28 +140,31 @@ def with_whole_blobs(context: ScanContext, files: FragmentFiles, array: pa.Array
         part = next((part for part in files.parts if node.id in part.ids), None)
         if part is None:
             return pa.nulls(len(descriptors), pa.large_binary())
-        if _is_plain(node):
+        if is_plain_blob(node):
             return _fetched(descriptors, part.source, context.session)
-        return _described(descriptors, node, FileBlobs(context, files, part))
+        return _described(descriptors, node, FileBlobs(context, files, part), outside, context.session)
 
     return map_nested(array, field, lambda node: node.is_blob, fetched)
 
 
-def _described(descriptors: pa.StructArray, field: Field, blobs: FileBlobs) -> pa.Array:
+def _described(
+    descriptors: pa.StructArray, field: Field, blobs: FileBlobs, outside: bool, session: Session
+) -> pa.Array:
     """The bytes of blobs of 2.2."""
     kinds = descriptors.field(descriptors.type.get_field_index("kind"))
-    outside = pc.and_(pc.equal(kinds, _OUTSIDE), descriptors.is_valid())
-    if pc.any(outside).as_py():
+    elsewhere = pc.and_(pc.equal(kinds, _OUTSIDE), descriptors.is_valid())
+    if not outside and pc.any(elsewhere).as_py():
         raise UnsupportedError(
             f"column {printable(field.name)!r} has blobs in objects outside of the table, which cannot be written "
             "again yet",
             feature="external blobs",
         )
-    opened = (blobs.blob(row, 0) for row in descriptors.to_pylist())
-    return pa.array([None if blob is None else blob.read() for blob in opened], pa.large_binary())
+    opened = [blobs.blob(row, 0) for row in descriptors.to_pylist()]
+    return pa.array(read_whole(session, opened), pa.large_binary())
 
 
-def _is_plain(field: Field) -> bool:
+def is_plain_blob(field: Field) -> bool:
+    """Whether the field, in the form of ``Field.scanned``, is a blob whose bytes are in the data file itself."""
     return field.is_blob and len(field.children) == _DESCRIPTOR
 
 

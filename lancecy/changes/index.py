@@ -16,7 +16,7 @@ from lancecy.changes.index_upkeep import after_writes, commit_indices, deferred_
 from lancecy.changes.options import CommitRequest, Durability, is_durable
 from lancecy.errors import NotFoundError, UnsupportedError
 from lancecy.index.catalog import catalog_of
-from lancecy.index.write.index_types import title_of
+from lancecy.index.write.index_types import IndexKind, title_of
 from lancecy.inspection.indices import (
     DescribedIndex,
     described_indices,
@@ -33,11 +33,17 @@ __all__ = ["IndexOptimizer", "Indices"]
 class Indices(IndexSegments):
     """The dataset methods for scalar indices."""
 
-    @checked_arguments()
+    @checked_arguments(
+        {
+            "progress_callback": "progress=… takes a function of a lancecy.progress.Step",
+            "format_version": "the format that pylance 14 reads is written",
+            "document_granularity": "there are no full-text indices",
+        }
+    )
     def create_scalar_index(
         self,
         column: str,
-        index_type: str = "BTREE",
+        index_type: IndexKind = "BTREE",
         name: str | None = None,
         *,
         replace: bool = True,
@@ -58,13 +64,14 @@ class Indices(IndexSegments):
         Parameters
         ----------
         column : str
-            A column, or a member of a struct, such as ``"point.x"``.
-        index_type : "BTREE", "BITMAP", "LABEL_LIST", "ZONEMAP" or "BLOOMFILTER"
+            A column, or a member of a struct, such as ``"point.x"``; its case may differ, if one column is meant.
+        index_type : "BTREE", "BITMAP", "LABEL_LIST", "ZONEMAP", "BLOOMFILTER" or :class:`lancecy.IndexConfig`
             BTREE: every value in order; for equality, ranges, lists of values, null tests and prefixes.
             BITMAP: the rows of each distinct value; the same filters, for columns of few distinct values.
             LABEL_LIST: the rows of each element of lists; for ``array_has``, ``array_has_any`` and ``array_has_all``.
             ZONEMAP: bounds of every 8192 rows; tiny, for columns whose values are about in order.
             BLOOMFILTER: a filter of every 8192 rows; for equality with values that few rows have.
+            An IndexConfig says how many rows instead.
         name : str, optional
             By default the column's name and ``_idx``.
         replace : bool
@@ -149,7 +156,7 @@ class Indices(IndexSegments):
 
         Raises
         ------
-        NotFoundError
+        IndexNotFoundError
             There is no such index.
         ConflictError
             Every attempt lost to another writer.
@@ -193,7 +200,7 @@ class Indices(IndexSegments):
 
         Raises
         ------
-        NotFoundError
+        IndexNotFoundError, NotFoundError
             There is no such index, or no such segment of it.
         UnsupportedError
             Indices of its type are not used here.
@@ -285,7 +292,7 @@ class Indices(IndexSegments):
 
         Raises
         ------
-        NotFoundError
+        IndexNotFoundError
             There is no such index.
         LanceError
             A file of it cannot be read.

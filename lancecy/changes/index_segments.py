@@ -16,7 +16,7 @@ from lancecy.changes.index_training import IndexPlan, merged, trained
 from lancecy.changes.index_upkeep import plan_of
 from lancecy.changes.options import CommitRequest, Durability, is_durable
 from lancecy.errors import UnsupportedError
-from lancecy.index.write.index_types import title_of
+from lancecy.index.write.index_types import IndexKind, title_of
 from lancecy.keyword_options import checked_arguments, whole_number
 from lancecy.progress import Progress
 from lancecy.scanning.context import ScanContext
@@ -37,7 +37,7 @@ class IndexSegments(Change):
     def create_index_uncommitted(
         self,
         column: str,
-        index_type: str,
+        index_type: IndexKind,
         name: str | None = None,
         *,
         replace: bool = False,
@@ -184,7 +184,7 @@ class IndexSegments(Change):
         def attempt() -> None:
             self._check_writable()
             snapshot = self.context.snapshot
-            field = snapshot.schema.path(snapshot.schema.resolve(column))[-1]
+            field = snapshot.schema.path(snapshot.schema.resolve_any_case(column))[-1]
             if any(entry.fields != (field.id,) for entry in entries):
                 raise ValueError(f"a part of index {index_name!r} was not made of column {column!r}")
             new = tuple(_renamed(entry, index_name) for entry in entries)

@@ -19,12 +19,12 @@ from lancecy.changes.options import with_durability
 from lancecy.changes.stored_rows import stored_rows
 from lancecy.index.files import IndexFile, open_index_file
 from lancecy.index.write.base import IndexBuilder
-from lancecy.index.write.index_types import INDEX_TYPES, IndexType
+from lancecy.index.write.index_types import IndexKind, IndexType, configured
 from lancecy.progress import Progress, Step, silent
 from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.request import make_request
-from lancecy.schema import Field, Schema
+from lancecy.schema import Field, Schema, join_name
 from lancecy.table.manifest import IndexEntry
 from lancecy.table.operations.index_section import covered
 from lancecy.table.rows import roaring
@@ -62,13 +62,15 @@ class IndexPlan:
     name: str
 
     @classmethod
-    def of(cls, schema: Schema, column: str, index_type: str, name: str | None) -> IndexPlan:
+    def of(cls, schema: Schema, column: str, index_type: IndexKind, name: str | None) -> IndexPlan:
         """Check what a user gives.
 
         Parameters
         ----------
         schema : Schema
-        column, index_type : str
+        column : str
+            May differ in case, if one column is meant.
+        index_type : str or IndexConfig
         name : str, optional
 
         Raises
@@ -76,16 +78,12 @@ class IndexPlan:
         ColumnNotFoundError
             There is no such column.
         ValueError
-            The type of index is unknown, or the name is not valid.
+            The type of index or a parameter is unknown, or the name is not valid.
         TypeError
             An index of that type is not made of such columns.
         """
-        known = INDEX_TYPES.get(index_type.upper())
-        if known is None:
-            raise ValueError(
-                f"index_type is {index_type!r}; types that are written: {', '.join(INDEX_TYPES)}"
-            )
-        path = schema.resolve(column)
+        known = configured(index_type)
+        path = schema.resolve_any_case(column)
         field = schema.path(path)[-1]
         kind = field.scanned.arrow_type
         if field.is_blob or not known.takes(kind):
@@ -95,7 +93,7 @@ class IndexPlan:
         named = f"{'.'.join(path)}_idx" if name is None else name
         if not named or named.startswith("__lance_"):
             raise ValueError(f"an index cannot be called {named!r}: choose another name")
-        return cls(column, field, known, named)
+        return cls(join_name(path), field, known, named)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

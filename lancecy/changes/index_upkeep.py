@@ -15,15 +15,16 @@ from lancecy.changes.base import Change
 from lancecy.changes.index_training import IndexPlan, TrainedIndex, trained
 from lancecy.changes.options import CommitRequest
 from lancecy.errors import CommitUnknownError, FormatError, NotFoundError, UnsupportedError
-from lancecy.index.write.index_types import INDEX_TYPES, IndexType, title_of
+from lancecy.index.write.index_types import INDEX_TYPES, IndexType, title_of, with_details
 from lancecy.inspection.indices import named_entries
 from lancecy.progress import Progress
 from lancecy.records import dataclass
-from lancecy.schema import Field, Schema
+from lancecy.schema import Field, Schema, join_name
 from lancecy.table.manifest import IndexEntry
 from lancecy.table.operations import CreateIndex
 from lancecy.table.operations.index_section import FRAGMENT_REUSE, DeferredMoves, covered
 from lancecy.table.snapshot import Snapshot, load_snapshot
+from lancecy.table.wire.indices import describe_index
 
 __all__ = [
     "SegmentPlan",
@@ -315,4 +316,6 @@ def plan_of(schema: Schema, entry: IndexEntry) -> IndexPlan | None:
     while above is not None:
         path.insert(0, above.name)
         above = schema.by_id.get(above.parent_id)
-    return IndexPlan(".".join(path), field, known, entry.name)
+    told = describe_index(entry).details
+    kind = known if told is None else with_details(known, told[1])
+    return IndexPlan(join_name(path), field, kind, entry.name)

@@ -20,6 +20,7 @@ from lancecy.changes.index_upkeep import commit_indices
 from lancecy.changes.markers import WriteMarker
 from lancecy.changes.options import CommitRequest, Durability, is_durable
 from lancecy.errors import CommitError, FormatError, LanceError
+from lancecy.index.write.index_types import IndexConfig, IndexKind
 from lancecy.keyword_options import whole_number
 from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext, context_for
@@ -67,7 +68,9 @@ class SharedIndex:
     Attributes
     ----------
     spec : ScanSpec
-    column, index_type, name : str
+    column : str
+    index_type : str or IndexConfig
+    name : str
     parts : tuple of tuple of int
         Ids of the fragments of each.
     tag : str
@@ -77,7 +80,7 @@ class SharedIndex:
 
     spec: ScanSpec
     column: str
-    index_type: str
+    index_type: IndexKind
     name: str
     parts: tuple[tuple[int, ...], ...]
     tag: str
@@ -163,7 +166,7 @@ def create_shared_index(
     dataset: Change,
     engine: IndexEngine,
     column: str,
-    index_type: str,
+    index_type: IndexKind,
     name: str | None,
     options: SharedIndexOptions,
     embed_credentials: bool,
@@ -175,7 +178,8 @@ def create_shared_index(
     dataset : Change
         Moves to the version that is made.
     engine : IndexEngine
-    column, index_type : str
+    column : str
+    index_type : str or IndexConfig
     name : str, optional
     options : SharedIndexOptions
     embed_credentials : bool
@@ -209,8 +213,10 @@ def create_shared_index(
                 ScanRequest(),
                 snapshot.identity,
             ),
-            column,
-            plan.type.name,
+            plan.column,
+            index_type
+            if isinstance(index_type, str)
+            else IndexConfig(index_type.index_type, index_type.parameters),
             plan.name,
             _parts(context, _MOST_PARTS if most is None else most),
             uuid.uuid4().bytes[:_TAG_BYTES].hex(),

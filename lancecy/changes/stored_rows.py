@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lancecy.blobs.whole import blob_sizes, with_whole_blobs
+from lancecy.blobs.whole import blob_runs, blob_sizes, with_whole_blobs
 from lancecy.records import dataclass
 from lancecy.scanning.batches import cut, table_of
 from lancecy.scanning.column_forms import json_paths, read_as_stored
@@ -200,7 +200,7 @@ def _with_bytes(
     sizes = sum(
         (blob_sizes(rows.batch[name], columns[name]) for name in names), np.zeros(len(rows.addresses))
     )
-    for start, stop in _runs(sizes):
+    for start, stop in blob_runs(sizes, _BLOB_BYTES):
         batch = rows.batch.slice(start, stop - start)
         fetch = partial(with_whole_blobs, context, files)
         arrays = [
@@ -208,13 +208,3 @@ def _with_bytes(
             for name, array in zip(batch.schema.names, batch.columns, strict=True)
         ]
         yield StoredRows(pa.RecordBatch.from_arrays(arrays, batch.schema.names), rows.addresses[start:stop])
-
-
-def _runs(sizes: NDArray[np.float64]) -> Iterator[tuple[int, int]]:
-    """Runs of rows of at most ``_BLOB_BYTES`` in total; a larger row is alone."""
-    ends, start = np.cumsum(sizes), 0
-    while start < sizes.size:
-        before = float(ends[start - 1]) if start else 0.0
-        stop = max(start + 1, int(np.searchsorted(ends, before + _BLOB_BYTES, side="right")))
-        yield start, stop
-        start = stop

@@ -13,6 +13,7 @@ from lancecy.changes.shared_index import (
     SharedIndexOptions,
     create_shared_index,
 )
+from lancecy.index.write.index_types import IndexKind
 from lancecy.keyword_options import shared_options
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ __all__ = ["create_scalar_index"]
 def create_scalar_index(
     uri: str | os.PathLike[str] | Dataset,
     column: str,
-    index_type: str = "BTREE",
+    index_type: IndexKind = "BTREE",
     name: str | None = None,
     *,
     storage_options: Mapping[str, Any] | None = None,

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from lancecy.encodings.arrow.columns import as_array
 from lancecy.encodings.arrow.to_arrow import to_arrow
-from lancecy.errors import LanceError, NotFoundError, nearest
+from lancecy.errors import IndexNotFoundError, LanceError, nearest
 from lancecy.file.standalone import StandaloneFile, open_standalone
 from lancecy.index.write.index_types import title_of
 from lancecy.records import dataclass
@@ -110,7 +110,7 @@ def named_entries(snapshot: Snapshot, name: str) -> list[IndexEntry]:
 
     Raises
     ------
-    NotFoundError
+    IndexNotFoundError
         There is no such index.
     """
     entries = _users(snapshot.indices())
@@ -118,7 +118,7 @@ def named_entries(snapshot: Snapshot, name: str) -> list[IndexEntry]:
     if not found:
         known = sorted({entry.name for entry in entries})
         hint = f"the table has {', '.join(map(repr, known))}" if known else "the table has none"
-        raise NotFoundError(
+        raise IndexNotFoundError(
             f"there is no index {name!r}: {hint}", kind="index", name=name, known=nearest(name, known)
         )
     return found
@@ -168,7 +168,7 @@ def index_statistics(context: ScanContext, name: str) -> dict[str, Any]:
 
     Raises
     ------
-    NotFoundError
+    IndexNotFoundError
         There is no such index.
     LanceError
         A file of it cannot be read.

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict, get_args
 
-import pyarrow as pa
-
 from lancecy.errors import UnsupportedError, nearest
 from lancecy.keyword_options import check_options, whole_number
 from lancecy.scanning.order import OrderBy
-from lancecy.schema import Schema
 
 __all__ = [
     "SCAN_DEFAULTS",
@@ -77,7 +74,7 @@ UNSUPPORTED_SCANS = {
     "full_text_query": "lancecy has no full-text search yet; filter with LIKE or contains()",
     "index_segments": "a scan uses all segments of an index",
     "scan_stats_callback": "scanner(…).analyze() returns the rows, bytes and requests of a scan",
-    "blob_mode": "take_blobs reads the bytes of blobs; the columns of a scan have their descriptions",
+    "blob_mode": "it is an argument of to_pandas; blob_handling='all_binary' has the bytes of blobs, take_blobs opens them as files",
     "row_addr_allowlist": "filter with _rowaddr IN (…)",
     "row_addr_blocklist": "filter with _rowaddr NOT IN (…)",
 }
@@ -138,39 +135,19 @@ def checked_scan_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name in known}
 
 
-def check_blob_handling(schema: Schema, wanted: str | None) -> None:
-    """Refuse a ``blob_handling`` that lancecy does not have for the columns of a table.
+def check_blob_handling(wanted: str | None) -> bool:
+    """Whether blob columns are returned as bytes; otherwise they are descriptors.
 
     Parameters
     ----------
-    schema : Schema
     wanted : str or None
-        None stands for ``"blobs_descriptions"``.
+        ``blob_handling`` of a scan; None stands for ``"blobs_descriptions"``.
 
     Raises
     ------
     ValueError
         No such name.
-    UnsupportedError
-        The bytes of blob columns, or descriptors of other columns, are asked for.
     """
-    if wanted is None or wanted == "blobs_descriptions":
-        return
-    if wanted not in get_args(BlobHandling):
+    if wanted is not None and wanted not in get_args(BlobHandling):
         raise ValueError(f"blob_handling is {wanted!r}, not one of {', '.join(get_args(BlobHandling))}")
-    nodes = [node for top in schema.fields for node in top.walk()]
-    if wanted == "all_binary":
-        concerned = [node.name for node in nodes if node.is_blob]
-        advice = "take_blobs reads the bytes of blobs"
-    else:
-        concerned = [node.name for node in nodes if node.is_blob or _is_binary(node.storage_type)]
-        advice = "leave it out: blob columns give descriptors, and binary columns bytes"
-    if concerned:
-        raise UnsupportedError(
-            f"blob_handling={wanted!r} is not supported for column {concerned[0]!r}: {advice}",
-            feature="blob_handling",
-        )
-
-
-def _is_binary(data_type: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(data_type) or pa.types.is_large_binary(data_type))
+    return wanted == "all_binary"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -23,6 +24,7 @@ __all__ = [
     "Columns",
     "ScanRequest",
     "at_instant",
+    "default_batch_size",
     "make_request",
     "positive",
 ]
@@ -183,6 +185,24 @@ def _count(name: str, value: int | None) -> int | None:
     if number < 0:
         raise ValueError(f"{name} must not be negative, got {number}")
     return number
+
+
+def default_batch_size() -> int | None:
+    """Rows of a batch that ``LANCE_DEFAULT_BATCH_SIZE`` asks for, if it is set.
+
+    Raises
+    ------
+    ValueError
+        It is no number above zero.
+    """
+    text = os.environ.get("LANCE_DEFAULT_BATCH_SIZE", "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise ValueError(
+            f"the environment variable LANCE_DEFAULT_BATCH_SIZE is {text!r}, not a number of rows"
+        )
+    return int(text)
 
 
 def positive(name: str, value: int | None) -> int | None:

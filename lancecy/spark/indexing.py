@@ -15,6 +15,7 @@ from lancecy.changes.shared_index import (
     SharedIndexOptions,
     create_shared_index,
 )
+from lancecy.index.write.index_types import IndexKind
 from lancecy.keyword_options import shared_options
 from lancecy.records import dataclass
 from lancecy.spark.tasks import numbers, session_for_task, spare_collector
@@ -33,7 +34,7 @@ def create_scalar_index(
     spark: SparkSession,
     uri: str | os.PathLike[str] | Dataset,
     column: str,
-    index_type: str = "BTREE",
+    index_type: IndexKind = "BTREE",
     name: str | None = None,
     *,
     storage_options: Mapping[str, Any] | None = None,

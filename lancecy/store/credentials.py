@@ -49,6 +49,8 @@ _LOGIN = frozenset(
     }
     | {"useemulator", "azureuseemulator", "storageuseemulator", "azurestorageuseemulator"}
 )
+# What a key of Google says of itself: secret as little as the names of the options in which it is.
+_KEY_TYPES = frozenset({"authorized_user", "external_account", "service_account"})
 _IN_URL = re.compile(r"(?<=://)[^/@\s:]*:[^/@\s]*@|(?<=http://)[^/@\s]*@|(?<=https://)[^/@\s]*@")
 _PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):[^/@\s]*@")
 _IN_TEXT = re.compile(
@@ -120,7 +122,7 @@ def without_login(options: Options) -> dict[str, Any]:
 
 def secret_texts(options: Options | None) -> frozenset[str]:
     """The secret strings in the options, to be masked in messages."""
-    found = [text for text in _secrets(dict(options or {}), False) if len(text) >= 4]
+    found = {text for text in _secrets(dict(options or {}), False) if len(text) >= 4} - _KEY_TYPES
     # Clients quote addresses, in which a token is encoded.
     return frozenset([*found, *(quote(text, safe="", errors="replace") for text in found)])
 

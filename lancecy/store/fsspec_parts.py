@@ -141,7 +141,9 @@ def _opened(protocol: str, url: str, options: Mapping[str, Any], policy: RetryPo
         # gcsfs would send the path to Google as a token.
         raise ValueError("there is no key file where service_account, application_credentials or token says")
     # gcsfs's own choice asks each bucket for its kind over gRPC, which no fork survives and only Google answers.
-    fs = importlib.import_module("lancecy.store.google").RetryingGoogle(**options, policy=policy)
+    google = importlib.import_module("lancecy.store.google")
+    google.check_key(login)
+    fs = google.RetryingGoogle(**options, policy=policy)
     return fs, str(fs._strip_protocol(url))
 
 

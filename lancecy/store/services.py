@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from typing import Any
 
 from lancecy.errors import UnsupportedError
@@ -158,7 +159,8 @@ def _for_google(options: Options) -> dict[str, Any]:
         found["token"] = "anon"  # noqa: S105 - the name of a method
     key = found.get("token")
     if isinstance(key, str) and key.lstrip().startswith("{"):
-        found["token"] = key = json.loads(key)
+        with suppress(ValueError):  # refused when the store is opened
+            found["token"] = key = json.loads(key)
     if isinstance(key, dict) and key.get("gcs_base_url"):  # a service account of an emulator
         found.setdefault("endpoint_url", key["gcs_base_url"])
         found["token"] = "anon" if key.get("disable_oauth") else key

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lancecy.api.datasets import Dataset, opened
 from lancecy.errors import LanceError, UnsupportedError, WorkerError, printable
+from lancecy.expr import Expr
 from lancecy.expr.build import Filter
 from lancecy.sampler import FullScanSampler, Sampler, ShardedBatchSampler, ShardedFragmentSampler
 from lancecy.sampler.base import check_not_negative, check_shard, is_limited
@@ -243,10 +244,10 @@ class LanceDataset(torch.utils.data.IterableDataset[Any]):
         """The columns without blobs."""
         if not self._blobs:
             return self.columns
-        names = self.dataset.schema.names if self.columns is None else self.columns
-        if isinstance(names, Mapping):
-            return {name: made for name, made in names.items() if name not in self._blobs}
-        return [name for name in names if name not in self._blobs]
+        rest = [(name, made) for name, made in _asked(self.dataset, self.columns) if name not in self._blobs]
+        if all(made is None for _, made in rest):
+            return [name for name, _ in rest]
+        return {name: name if made is None else made for name, made in rest}
 
     def _with_blobs(self, batch: pa.RecordBatch) -> dict[str, Any]:
         ids = batch["_rowid"]
@@ -369,6 +370,9 @@ def _opened(
     dataset: Dataset | str | os.PathLike[str], options: Mapping[str, Any] | None, embed_credentials: bool
 ) -> Dataset:
     source = opened(dataset, **(options or {}))
+    defaults = {name: value for name, value in source._scan_defaults.items() if name != "blob_handling"}
+    if len(defaults) < len(source._scan_defaults):
+        source = Dataset(source._snapshot, defaults)  # Blobs are files here.
     return source.with_credentials() if embed_credentials else source
 
 
@@ -413,9 +417,11 @@ def _sampler(source: Dataset, granularity: str | None, rank: int, world_size: in
 
 def _blob_columns(source: Dataset, columns: Columns) -> list[str]:
     """Blob columns among those that are read under their own name."""
-    blobs = [field.name for field in source.lance_schema.fields if field.is_blob]
-    if columns is None:
-        return blobs
-    if isinstance(columns, Mapping):
-        return [name for name in blobs if columns.get(name) == name]
-    return [name for name in blobs if name in columns]
+    named = {name for name, made in _asked(source, columns) if made is None}
+    return [field.name for field in source.lance_schema.fields if field.is_blob and field.name in named]
+
+
+def _asked(source: Dataset, columns: Columns) -> Sequence[tuple[str, Expr | None]]:
+    """Names of the columns that are read, with the expressions of computed ones; those of the table's defaults if none are given."""
+    asked = source.scanner(columns).request.columns
+    return [(name, None) for name in source.lance_schema.names] if asked is None else asked

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lancecy.blobs.files import BlobFile, StoredObject
+from lancecy.blobs.files import BlobFile, StoredObject, read_together
 from lancecy.errors import FormatError, NotFoundError
 from lancecy.session import Session
 from lancecy.store.memory import MemoryStore
@@ -175,6 +175,22 @@ def test_descriptors_that_leave_their_object_are_refused(
 def test_a_whole_object_from_beyond_its_end_is_refused(session: Session, store: CountingStore) -> None:
     with pytest.raises(FormatError, match="of an object of 5011"):
         blob(session, store, position=6000, size=None).size()
+
+
+def test_blobs_of_one_object_are_fetched_together(session: Session, store: CountingStore) -> None:
+    store.put("b.bin", b"alone")
+    place = StoredObject(lambda: (store, "a.bin"))
+    first, last = (BlobFile(session, place, 6 + at, 10, 0) for at in (0, 4000))
+    found = read_together(
+        session, [(last, None), (blob(session, store, 0, None, path="b.bin"), None), (first, (2, 3))]
+    )
+    assert found == [DATA[4000:4010], b"alone", DATA[2:5]]
+    assert requests(store) == 2
+    assert read_together(session, []) == []
+    with pytest.raises(ValueError, match="cannot read bytes 8 to 11 of a blob of 10 bytes"):
+        read_together(session, [(first, (8, 3))])
+    with pytest.raises(NotFoundError):
+        read_together(session, [(first, None), (blob(session, store, path="gone.bin"), None)])
 
 
 def test_a_missing_object_is_noticed_when_it_is_read(session: Session, store: CountingStore) -> None:

@@ -140,6 +140,18 @@ def test_constant_halves_are_compared_and_computed_with() -> None:
         assert evaluate(bind(term.expr, table.schema), table).to_pylist() == expected, term
 
 
+@pytest.mark.parametrize("op", ["+", "-", "*", "/", "%"])
+def test_null_with_a_type_gives_the_type_of_a_value_with_it(op: str) -> None:
+    schema = pa.schema([("i", pa.int64()), ("t", pa.int8()), ("d", pa.float64()), ("n", pa.decimal128(9, 2))])
+    for kind in ("TINYINT", "INT", "BIGINT", "FLOAT", "DOUBLE"):
+        for other in ("i", "t", "d", "2.5", "7", "300000000000"):
+            for text in (f"CAST(NULL AS {kind}) {op} {other}", f"{other} {op} CAST(NULL AS {kind})"):
+                found = bind(parsed(text), schema).expr
+                assert isinstance(found, Literal)
+                assert found.value is None
+                assert found.type == bind(parsed(text.replace("NULL", "3")), schema).type, text
+
+
 def test_constant_with_a_type_says_how_one_without_is_read() -> None:
     """As a column of the type would, on either side."""
     day, tenth = literal_of(dt.date(2020, 1, 1)), Literal(float(np.float32(0.1)), pa.float32())

@@ -80,6 +80,107 @@ def test_inline_packed_and_dedicated_blobs(tmp_path: Path) -> None:
     assert file.read() == wanted[-5:]
 
 
+@pytest.mark.parametrize("handling", ["all_binary", "blobs_descriptions", "all_descriptions"])
+def test_blob_handling_as_in_pylance(tmp_path: Path, handling: Any) -> None:
+    for number, (make, version) in enumerate(KINDS):
+        table = make(LARGE).append_column("plain", pa.array([b"p", None, *[b"q"] * 7]))
+        peer = write(table, tmp_path / str(number), version, max_rows_per_file=4)
+        ds = lancecy.dataset(tmp_path / str(number))
+        wanted = peer.to_table(blob_handling=handling)
+        found = ds.to_table(blob_handling=handling)
+        assert found.schema.types == wanted.schema.types
+        assert found.to_pylist() == wanted.to_pylist()
+        for condition in ("b IS NULL", "b IS NOT NULL AND i > 1"):
+            wanted = peer.to_table(["i"], filter=condition, blob_handling=handling)
+            if handling == "all_binary":
+                wanted = peer.to_table(["i", "b"], filter=condition, blob_handling=handling).select(["i"])
+            found = ds.to_table(["i", "b"], filter=condition, blob_handling=handling)
+            assert found["i"] == wanted["i"]
+
+
+def test_blob_modes_of_pandas_as_in_pylance(tmp_path: Path) -> None:
+    def plain(frame: Any) -> Any:
+        files = [value.read() if hasattr(value, "read") else value for value in frame["b"]]
+        return list(frame.columns), frame["i"].tolist(), files
+
+    for number, (make, version) in enumerate(KINDS):
+        peer = write(make(SMALL), tmp_path / str(number), version, max_rows_per_file=3)
+        peer.delete("i = 2")
+        ds = lancecy.dataset(tmp_path / str(number))
+        modes: list[Any] = ["lazy", "bytes", "descriptions"]
+        for mode in modes:
+            found = ds.to_pandas(dtype_backend="numpy", blob_mode=mode)
+            assert plain(found) == plain(peer.to_pandas(blob_mode=mode))
+        assert isinstance(ds.to_pandas(blob_mode="lazy")["b"][0], lancecy.BlobFile)
+        columns = {"b": "b", "i": "i", "_rowaddr": "_rowaddr"}
+        found = ds.to_pandas(columns, "i > 3", 2, blob_mode="lazy", order_by=["i"], dtype_backend="numpy")
+        assert plain(found) == (["b", "i", "_rowaddr"], [4, 5], SMALL[4:6])
+        (fragment, *_) = ds.get_fragments()
+        assert plain(fragment.to_pandas(blob_mode="lazy"))[2] == SMALL[:2]
+
+
+def test_blob_modes_that_are_refused(tmp_path: Path) -> None:
+    inner = pa.field("b", pa.large_binary(), metadata=BLOB)
+    write(pa.table({"s": pa.array([{"b": b"abc"}], pa.struct([inner]))}), tmp_path / "t", "2.1")
+    ds = lancecy.dataset(tmp_path / "t")
+    assert ds.to_pandas(["s.b"], blob_mode="lazy")["s.b"][0].read() == b"abc"
+    with pytest.raises(UnsupportedError, match="column 's', which has blobs within"):
+        ds.to_pandas(blob_mode="lazy")
+    with pytest.raises(ValueError, match="blob_mode is 'files', not one of lazy, bytes, descriptions"):
+        ds.to_pandas(blob_mode="files")  # type: ignore[arg-type]
+    with pytest.raises(UnsupportedError, match="it is an argument of to_pandas"):
+        ds.to_table(blob_mode="lazy")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_bytes_of_blobs_in_structs(tmp_path: Path, version: str) -> None:
+    inner = pa.field("b", pa.large_binary(), metadata=BLOB)
+    rows = [{"b": b"abc"}, None, {"b": None}, {"b": b""}]
+    write(pa.table({"s": pa.array(rows, pa.struct([inner]))}), tmp_path / "t", version)
+    ds = lancecy.dataset(tmp_path / "t")
+    assert ds.to_table(blob_handling="all_binary")["s"].to_pylist() == rows
+    assert ds.to_table(["s.b"], blob_handling="all_binary")["s.b"].to_pylist() == [b"abc", None, None, b""]
+
+
+def test_bytes_of_several_blobs(tmp_path: Path) -> None:
+    for number, (make, version) in enumerate(KINDS):
+        peer = write(make(LARGE), tmp_path / str(number), version, max_rows_per_file=4)
+        peer.delete("i = 3")
+        ds = lancecy.dataset(tmp_path / str(number))
+        rows = [7, 0, 0, 1, 6, 2]
+        wanted = peer.read_blobs("b", indices=rows)
+        assert ds.read_blobs("b", indices=rows, preserve_order=True) == wanted
+        addresses = [address for address, _ in wanted]
+        assert ds.read_blobs("b", addresses=addresses, io_buffer_size=1 << 20) == wanted
+        assert ds.read_blobs("b", ids=addresses) == peer.read_blobs("b", ids=addresses) == wanted
+        requests = [(7, 70_000, 9), (0, 3, 4), (6, 10, 0), (1, 99, 1), (7, 0, 2), (2, 0, 0)]
+        ranges = ds.read_blob_ranges("b", requests, selector="indices")
+        assert ranges == peer.read_blob_ranges("b", requests, selector="indices")
+        assert ds.read_blob_ranges("b", [(addresses[0], 1, 2)], selector="addresses")[0][1] == addresses[0]
+        assert ds.read_blobs("b", ids=[]) == []
+        assert ds.read_blob_ranges("b", [], selector="ids") == []
+
+
+def test_ranges_of_blobs_that_are_refused(tmp_path: Path) -> None:
+    peer = write(v1_table(SMALL), tmp_path / "t", "2.1")
+    ds = lancecy.dataset(tmp_path / "t")
+    refused: list[tuple[Any, Any, str]] = [
+        ((0, 18, 3), "indices", "request 0, of row 0: cannot read bytes 18 to 21 of a blob of 20 bytes"),
+        ((1, 2**64 - 1, 3), "indices", "request 0, of row 1: there are no 3 bytes from byte"),
+        ((0, 0, 1), "rows", "selector is 'rows', not one of ids, addresses, indices"),
+    ]
+    for request, selector, message in refused:
+        for library in (ds, peer):
+            with pytest.raises(ValueError, match=message if library is ds else "."):
+                library.read_blob_ranges("b", [request], selector=selector)
+    with pytest.raises(ValueError, match="request 0, of row 0: there are no 1 bytes from byte -1"):
+        ds.read_blob_ranges("b", [(0, -1, 1)], selector="indices")
+    with pytest.raises(TypeError, match=r"request 1 is \(0, 1\), not a row, an offset and a length"):
+        ds.read_blob_ranges("b", [(0, 1, 1), (0, 1)], selector="indices")  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="io_buffer_size must be positive"):
+        ds.read_blobs("b", indices=[0], io_buffer_size=0)
+
+
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 def test_blobs_that_are_all_null_or_all_empty(tmp_path: Path, version: str) -> None:
     shapes: list[tuple[str, list[bytes | None]]] = [("null", [None] * 3), ("empty", [b""] * 3)]
@@ -214,7 +315,11 @@ def test_external_blobs(tmp_path: Path) -> None:
     write(v2_table(values), tmp_path / "t", "2.2", allow_external_blob_outside_bases=True)
     wanted = [bytes(range(200)), bytes(range(10, 30)), None, b"inline"]
     assert contents(lancecy.dataset(tmp_path / "t").take_blobs("b", indices=range(4))) == wanted
+    assert [data for _, data in lancecy.dataset(tmp_path / "t").read_blobs("b", indices=range(4))] == wanted
+    assert lancecy.dataset(tmp_path / "t").to_table(blob_handling="all_binary")["b"].to_pylist() == wanted
     untrusted = lancecy.dataset(tmp_path / "t", untrusted=True)
+    with pytest.raises(PathPolicyError, match="allowed_bases"):
+        untrusted.to_table(blob_handling="all_binary")
     assert contents(untrusted.take_blobs("b", indices=[2, 3])) == wanted[2:]
     with pytest.raises(PathPolicyError, match="allowed_bases"):
         untrusted.take_blobs("b", indices=[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,18 @@ from tests.helpers.datasets import write_table
 def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     write_table(str(tmp_path), fragments=3, rows=50, deleted={1: [3]}, data_version=request.param)
     return str(tmp_path)
+
+
+def test_counting_reads_only_the_columns_of_the_filter(uri: str) -> None:
+    ds = lancecy.dataset(uri)
+    all_options: list[Any] = [{}, {"order_by": ["id"]}, {"with_row_id": True}]
+    for options in all_options:
+        scanner = ds.scanner(filter="id >= 120", **options)
+        scanner.analyze()  # opens the files
+        found = scanner.analyze(count_rows=True)
+        assert found.rows == scanner.count_rows()
+        assert found.nbytes < scanner.analyze().nbytes
+        assert str(found.rows) in scanner.analyze_plan(count_rows=True)
 
 
 @pytest.mark.parametrize("untrusted", [False, True])

@@ -167,3 +167,19 @@ def test_sizes_are_exact_where_metadata_was_too_large_to_be_read_on_opening(
     assert found == known
     sizes = [d.context.bytes_per_row(d.context.fragments[1], fields, exact=True) for d in (again, whole)]
     assert sizes[0] == sizes[1]
+
+
+def test_session_of_a_fragment_takes_the_same_columns(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset({"i": range(20), "k": range(20)}, tmp_path / "t", max_rows_per_file=10)
+    ds.delete("i IN (1, 12)")
+    fragment = ds.get_fragments()[1]
+    assert fragment.open_session().take([2, 0]).to_pydict() == {"i": [13, 10], "k": [13, 10]}
+    assert fragment.open_session({"x": "i + 1"}, True).take([2]).to_pydict() == {
+        "x": [14],
+        "_rowaddr": [(1 << 32) + 3],
+    }
+    assert fragment.open_session(["k"], with_row_address=True).take([]).column_names == ["k", "_rowaddr"]
+    with pytest.raises(ColumnNotFoundError):
+        fragment.open_session(["z"])
+    with pytest.raises(IndexError):
+        fragment.open_session(["k"]).take([9])

@@ -8,6 +8,7 @@ import logging
 import pickle
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -199,6 +200,32 @@ def test_a_key_file_that_is_not_there_is_not_sent_as_a_token() -> None:
     for name in ("google_service_account", "application_credentials", "token"):
         with pytest.raises(StoreError, match="no key file where service_account"):
             open_store("gs://bucket/t", {name: "/none/key.json"}).head("a")
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("{abc", "the key in service_account, application_credentials or token is not JSON"),
+        (
+            '{"type": "service_account"}',
+            "is not that of a service account: .* missing fields .*token_uri",
+        ),
+        ('{"type": "authorized_user", "client_id": "me"}', "lacks client_secret, refresh_token"),
+        ('{"type": "external_account"}', "is of type 'external_account' .* leave the option out"),
+        (
+            '{"client_email": "me", "token_uri": "u", "private_key": "secret-key"}',
+            "not that of a service account",
+        ),
+    ],
+)
+def test_a_wrong_key_of_google_is_told_by_its_option(tmp_path: Path, key: str, message: str) -> None:
+    file = tmp_path / "key.json"
+    file.write_text(key)
+    for given in (key, str(file)):
+        wanted = "key file that .* is not JSON" if key == "{abc" and given != key else message
+        with pytest.raises(StoreError, match=wanted) as caught:
+            open_store("gs://bucket/t", {"google_service_account_key": given}).head("a")
+        assert "secret-key" not in str(caught.value)
 
 
 @pytest.mark.parametrize("index", range(4))

@@ -145,6 +145,35 @@ def test_blobs_are_files_for_a_function_of_ones_own(tmp_path: Path) -> None:
     assert ids_of(lancecy.torch.LanceDataset(place, 10, columns=["id"])) == [1, 2]
 
 
+@pytest.mark.parametrize("shared", [{}, {"shard_granularity": "batch"}])
+def test_blobs_among_the_default_columns_of_a_table(tmp_path: Path, shared: Any) -> None:
+    field = pa.field("image", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    rows = pa.table([[1, 2], [b"abc", None]], schema=pa.schema([pa.field("id", pa.int64()), field]))
+    place = lancecy.write_dataset(rows, tmp_path / "t.lance").uri
+    image = [b"abc", None]
+    cases: list[tuple[Any, dict[str, Any]]] = [
+        (["id"], {"id": [1, 2]}),
+        ({"twice": "id * 2"}, {"twice": [2, 4]}),
+        ({"twice": "id * 2", "image": "image"}, {"twice": [2, 4], "image": image}),
+        (["image"], {"image": image}),
+    ]
+
+    def read(batch: Any) -> dict[str, Any]:
+        names = batch if isinstance(batch, dict) else batch.schema.names
+        files = {"image": [file and file.read() for file in batch["image"]]} if "image" in names else {}
+        return {
+            **{name: batch[name].to_pylist() for name in names if name not in ("image", "_rowid")},
+            **files,
+        }
+
+    for columns, wanted in cases:
+        defaults = {"columns": columns, "blob_handling": "all_binary"}
+        source = lancecy.dataset(place, default_scan_options=defaults)
+        assert list(lancecy.torch.LanceDataset(source, 10, to_tensor_fn=read, **shared)) == [wanted]
+        if "image" not in columns:
+            assert len(list(lancecy.torch.LanceDataset(source, 10, **shared))) == 1
+
+
 # -- sharing -----------------------------------------------------------------------------------------------
 
 SHARED: dict[str, dict[str, Any]] = {

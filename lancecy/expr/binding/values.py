@@ -40,9 +40,17 @@ def arithmetic(binder: Binder, call: Call, wide: bool) -> Expr:
     left, right = (binder.operand(arg, wide) for arg in call.args)
     for side, other in ((left, right), (right, left)):
         if isinstance(side, Literal) and side.value is None:
-            return Literal(None, side.type or other.type or pa.int64())
+            if not (side.type and is_number(side.type) and _is_numeric(other)):
+                return Literal(None, side.type or other.type or pa.int64())
+            return Literal(None, binder.finish(call.op, operands(call.op, left, right, wide)).type)
     left, right = operands(call.op, left, right, wide)
     return binder.finish(call.op, (left, right))
+
+
+def _is_numeric(side: Expr) -> bool:
+    if side.type is not None:
+        return is_number(side.type)
+    return isinstance(side, Literal) and isinstance(side.value, int | float | Decimal)
 
 
 def negative(binder: Binder, call: Call, wide: bool) -> Expr:

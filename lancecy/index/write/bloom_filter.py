@@ -8,6 +8,7 @@ Source: sheet of indices, section B7.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
@@ -24,14 +25,16 @@ from lancecy.index.write.parts import nulls_of
 from lancecy.index.write.zones import ZONE_ROWS, Zone, ZoneCutter
 from lancecy.index.zones import NULLS
 
-__all__ = ["BloomFilterBuilder"]
+__all__ = ["PROBABILITY", "BloomFilterBuilder"]
 
 UInt8: TypeAlias = NDArray[np.uint8]
 UInt64: TypeAlias = NDArray[np.uint64]
 
-_PROBABILITY = "0.00057"
-"""Rate of false positives of the filter's size."""
-_FILTER_BYTES = 4 * ZONE_ROWS
+PROBABILITY = 0.00057
+"""Rate of false positives, which gives the filter's size."""
+_BLOCK_BYTES = 32
+_WORDS = 8
+_MOST_BYTES = 128 << 20
 _WRITTEN_ZONES = 128
 """Zones that are written at once."""
 _NUMBERS = ("fragment_id", "zone_start", "zone_length")
@@ -44,10 +47,17 @@ class BloomFilterBuilder(IndexBuilder):
     ----------
     kind : pyarrow.DataType
         Type of the values.
+    rows_per_zone : int
+    probability : float
+        Rate of false positives.
     """
 
-    def __init__(self, kind: pa.DataType) -> None:
-        self._zones = ZoneCutter()
+    def __init__(
+        self, kind: pa.DataType, rows_per_zone: int = ZONE_ROWS, probability: float = PROBABILITY
+    ) -> None:
+        self._rows_per_zone, self._probability = rows_per_zone, probability
+        self._filter_bytes = _filter_bytes(rows_per_zone, probability)
+        self._zones = ZoneCutter(rows_per_zone)
         self._filters: list[UInt8] = []
         self._facts: list[tuple[int, int, int, bool]] = []
 
@@ -82,8 +92,8 @@ class BloomFilterBuilder(IndexBuilder):
             facts = zip(*self._facts[some], strict=True)
             columns = [pa.array(fact, kind) for fact, kind in zip(facts, schema.types, strict=False)]
             file.write(pa.record_batch([*columns, _joined(self._filters[some])], schema=schema))
-        file.add_schema_metadata("bloomfilter_item", str(ZONE_ROWS))
-        file.add_schema_metadata("bloomfilter_probability", _PROBABILITY)
+        file.add_schema_metadata("bloomfilter_item", str(self._rows_per_zone))
+        file.add_schema_metadata("bloomfilter_probability", str(self._probability))
         file.add_schema_metadata(NULLS, str(file.add_global_buffer(self._zones.nulls)))
         file.finish()
 
@@ -92,9 +102,21 @@ class BloomFilterBuilder(IndexBuilder):
 
     def _describe(self, zones: Iterable[Zone]) -> None:
         for zone in zones:
-            self._filters.append(_filter_of(zone.values.drop_null()))
+            self._filters.append(_filter_of(zone.values.drop_null(), self._filter_bytes))
             has_null = zone.values.null_count > 0
             self._facts.append((zone.fragment, zone.start, zone.length, has_null))
+
+
+def _filter_bytes(count: int, probability: float) -> int:
+    """Size of a filter of so many values: a power of two.
+
+    Examples
+    --------
+    >>> _filter_bytes(8192, PROBABILITY)
+    32768
+    """
+    bits = -_WORDS * count / math.log1p(-(probability ** (1 / _WORDS)))
+    return min(_MOST_BYTES, max(_BLOCK_BYTES, 1 << (math.ceil(bits / 8) - 1).bit_length()))
 
 
 def _joined(filters: list[UInt8]) -> pa.Array:
@@ -104,10 +126,10 @@ def _joined(filters: list[UInt8]) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), len(filters), buffers)
 
 
-def _filter_of(values: pa.Array) -> UInt8:
+def _filter_of(values: pa.Array, nbytes: int) -> UInt8:
     hashes = np.empty(len(values), np.uint64)
     kernels.hash_rows(*_bytes_of(values), hashes)
-    found = np.zeros(_FILTER_BYTES, np.uint8)
+    found = np.zeros(nbytes, np.uint8)
     kernels.set_filter_bits(hashes, found)
     return found
 

@@ -5,23 +5,71 @@ Source: sheet of indices, sections B1.1, B1.2 and B1.4.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
+from functools import partial
+from inspect import signature
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from lancecy.index.write.base import IndexBuilder
 from lancecy.index.write.bitmap import BitmapBuilder
-from lancecy.index.write.bloom_filter import BloomFilterBuilder
+from lancecy.index.write.bloom_filter import PROBABILITY, BloomFilterBuilder
 from lancecy.index.write.btree import BTreeBuilder
 from lancecy.index.write.label_list import LabelListBuilder
 from lancecy.index.write.zonemap import ZoneMapBuilder
 from lancecy.index.write.zones import ZONE_ROWS
+from lancecy.keyword_options import whole_number
 from lancecy.records import dataclass
 
-__all__ = ["INDEX_TYPES", "IndexType", "title_of"]
+__all__ = ["INDEX_TYPES", "IndexConfig", "IndexKind", "IndexType", "configured", "title_of", "with_details"]
+
+_MOST_ROWS = 1 << 20
+"""Of a zone, whose values are in memory while it is made."""
+
+
+class HasParameters(Protocol):
+    """A type of index with parameters: :class:`IndexConfig`, or pylance's class of that name."""
+
+    @property
+    def index_type(self) -> str:
+        """Name of the type."""
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Values by name."""
+
+
+IndexKind: TypeAlias = "str | HasParameters"
+"""The name of a type of index, or an :class:`IndexConfig`."""
 
 TypeTest: TypeAlias = Callable[[pa.DataType], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexConfig:
+    """A type of index with its parameters, for ``create_scalar_index``.
+
+    Attributes
+    ----------
+    index_type : str
+        "btree", "bitmap", "labellist", "zonemap" or "bloomfilter", in any case.
+    parameters : mapping
+        ``rows_per_zone`` of a zone map (8192). ``number_of_items`` of a Bloom filter (8192), the rows of a zone, and
+        ``probability`` (0.00057), the share of zones that are read in vain. ``zone_size`` of a B-tree is ignored.
+
+    Examples
+    --------
+    >>> import lancecy
+    >>> ds = lancecy.write_dataset({"n": range(9000)}, "memory://doc-index-config")
+    >>> ds.create_scalar_index("n", lancecy.IndexConfig("zonemap", {"rows_per_zone": 1000}))
+    >>> ds.index_statistics("n_idx")["indices"]
+    [{'num_zones': 9, 'rows_per_zone': 1000}]
+    """
+
+    index_type: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _no_details(kind: pa.DataType) -> bytes:
@@ -96,13 +144,20 @@ def _is_list_of_scalars(kind: pa.DataType) -> bool:
     return (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and _is_scalar(kind.value_type)
 
 
-def _zone_details(kind: pa.DataType) -> bytes:
+def _zone_details(kind: pa.DataType, rows_per_zone: int = ZONE_ROWS) -> bytes:
     """``{1: rows of a zone, 2: 0 or 1 by the type, 3: 1}``, as the reference implementation writes it."""
     types = pa.types
     is_second = types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind)
     is_second |= types.is_large_binary(kind) or types.is_decimal128(kind)
-    rows = bytes((ZONE_ROWS & 0x7F | 0x80, ZONE_ROWS >> 7))
-    return b"\x08" + rows + bytes((0x10, is_second, 0x18, 1))
+    return b"\x08" + _varint(rows_per_zone) + bytes((0x10, is_second, 0x18, 1))
+
+
+def _varint(number: int) -> bytes:
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes((*found, number))
 
 
 _SCALARS = "numbers, booleans, strings, binary values, decimals, dates, times or durations"
@@ -159,6 +214,92 @@ INDEX_TYPES: dict[str, IndexType] = {
     )
 }
 """Types of indices by name."""
+
+
+def _zone_map(rows_per_zone: int = ZONE_ROWS) -> IndexType:
+    return replace(
+        INDEX_TYPES["ZONEMAP"],
+        builder=partial(ZoneMapBuilder, rows_per_zone=_rows("rows_per_zone", rows_per_zone)),
+        details=partial(_zone_details, rows_per_zone=rows_per_zone),
+    )
+
+
+def _bloom_filter(number_of_items: int = ZONE_ROWS, probability: float = PROBABILITY) -> IndexType:
+    if isinstance(probability, bool) or not isinstance(probability, int | float) or not 0 < probability < 1:
+        raise ValueError(f"probability of a Bloom filter is between 0 and 1, not {probability!r}")
+    rows = _rows("number_of_items", number_of_items)
+    return replace(
+        INDEX_TYPES["BLOOMFILTER"],
+        builder=partial(BloomFilterBuilder, rows_per_zone=rows, probability=float(probability)),
+    )
+
+
+def _b_tree(zone_size: int | None = None) -> IndexType:
+    return INDEX_TYPES["BTREE"]
+
+
+def _rows(name: str, value: int) -> int:
+    rows = whole_number(name, value)
+    if not 0 < rows <= _MOST_ROWS:
+        raise ValueError(f"{name} is between 1 and {_MOST_ROWS:,}, not {rows:,}")
+    return rows
+
+
+_CONFIGURED: dict[str, Callable[..., IndexType]] = {
+    "BTREE": _b_tree,
+    "ZONEMAP": _zone_map,
+    "BLOOMFILTER": _bloom_filter,
+}
+
+
+def configured(kind: IndexKind) -> IndexType:
+    """The type of an index that is to be made.
+
+    Parameters
+    ----------
+    kind : str or IndexConfig
+
+    Raises
+    ------
+    ValueError
+        There is no such type, it has no such parameter, or a parameter is out of range.
+    TypeError
+        ``kind`` or a parameter has another type.
+    """
+    name = kind if isinstance(kind, str) else getattr(kind, "index_type", None)
+    if not isinstance(name, str):
+        raise TypeError(f"index_type is the name of a type of index or an IndexConfig, not {kind!r}")
+    parameters = {} if isinstance(kind, str) else dict(kind.parameters)
+    # pylance's names of these in an IndexConfig are one word.
+    key = {"LABELLIST": "LABEL_LIST"}.get(name.upper(), name.upper())
+    if key not in INDEX_TYPES:
+        raise ValueError(f"index_type is {name!r}; types that are written: {', '.join(INDEX_TYPES)}")
+    make = _CONFIGURED.get(key)
+    known = () if make is None else tuple(signature(make).parameters)
+    for each in parameters:
+        if each not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise ValueError(f"a {key} index has no parameter {each!r}: {has}")
+    return INDEX_TYPES[key] if make is None else make(**parameters)
+
+
+def with_details(known: IndexType, details: bytes) -> IndexType:
+    """The type of an index, with the parameters that the message of its details tells.
+
+    Parameters
+    ----------
+    known : IndexType
+    details : bytes
+    """
+    if known.name != "ZONEMAP" or details[:1] != b"\x08":
+        return known
+    rows = 0
+    for position, byte in enumerate(details[1:4]):
+        rows |= (byte & 0x7F) << (7 * position)
+        if byte < 0x80:
+            return _zone_map(rows) if 0 < rows <= _MOST_ROWS else known
+    return known
+
 
 _TITLES = {
     "BTreeIndexDetails": "BTree",

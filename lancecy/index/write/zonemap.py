@@ -40,11 +40,13 @@ class ZoneMapBuilder(IndexBuilder):
     ----------
     kind : pyarrow.DataType
         Type of the values.
+    rows_per_zone : int
     """
 
-    def __init__(self, kind: pa.DataType) -> None:
+    def __init__(self, kind: pa.DataType, rows_per_zone: int = ZONE_ROWS) -> None:
         self._kind = kind
-        self._zones = ZoneCutter()
+        self._rows_per_zone = rows_per_zone
+        self._zones = ZoneCutter(rows_per_zone)
         self._least: list[pa.Array] = []
         self._most: list[pa.Array] = []
         self._counts: list[tuple[int, ...]] = []
@@ -97,7 +99,7 @@ class ZoneMapBuilder(IndexBuilder):
         file = output.create(MAP_FILE, zones.schema)
         if zones.num_rows:
             file.write(zones)
-        file.add_schema_metadata("rows_per_zone", str(ZONE_ROWS))
+        file.add_schema_metadata("rows_per_zone", str(self._rows_per_zone))
         file.add_schema_metadata(NULLS, str(file.add_global_buffer(self._zones.nulls)))
         file.finish()
 

@@ -21,7 +21,7 @@ __all__ = ["ZONE_ROWS", "Zone", "ZoneCutter"]
 UInt64: TypeAlias = NDArray[np.uint64]
 
 ZONE_ROWS = 8192
-"""Live rows of a zone."""
+"""Live rows of a zone, if not said otherwise."""
 _FRAGMENT_BITS = np.uint64(32)
 _OFFSETS = (1 << 32) - 1
 
@@ -47,6 +47,10 @@ class Zone:
 class ZoneCutter:
     """Cuts values in table order into zones, and notes the rows of nulls.
 
+    Parameters
+    ----------
+    rows_per_zone : int
+
     Examples
     --------
     >>> cutter = ZoneCutter()
@@ -56,7 +60,8 @@ class ZoneCutter:
     [(8192, 808)]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rows_per_zone: int = ZONE_ROWS) -> None:
+        self._most = rows_per_zone
         self._nulls = GrowingSet()
         self._values: list[pa.Array] = []
         self._ids: list[UInt64] = []
@@ -111,10 +116,10 @@ class ZoneCutter:
             self._fragment = fragment
         start = 0
         while start < ids.size:
-            stop = min(ids.size, start + ZONE_ROWS - self._count)
+            stop = min(ids.size, start + self._most - self._count)
             self._values.append(values.slice(start, stop - start))
             self._ids.append(ids[start:stop])
             self._count += stop - start
             start = stop
-            if self._count == ZONE_ROWS:
+            if self._count == self._most:
                 yield from self.rest()
