@@ -20,7 +20,6 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +180,9 @@ def _key(loop: Loop) -> bytes:
 
 @cache
 def _versions() -> tuple[str, str]:
+    # Not needed, and expensive to import, where code is at hand already.
+    from importlib import metadata
+
     return metadata.version("numba"), metadata.version("llvmlite")
 
 
