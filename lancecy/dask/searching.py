@@ -1,4 +1,4 @@
-"""Searches for nearest neighbours on the workers of Dask: every task compares some rows, one more merges them."""
+"""Searches for nearest neighbours on the workers of Dask: tasks compare some rows, others merge what a few of them found."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["check_labels", "searched"]
+
+# Tasks whose rows one more task merges, so that no worker holds those of all tasks.
+_MERGED_AT_ONCE = 16
 
 
 def check_labels(index: str | None, interleave: bool | None) -> None:
@@ -58,6 +61,12 @@ def searched(scanner: NearestScanner, blocksize: int | None, embed_credentials: 
         delayed(_compare)(shared, units, dask_key_name=f"lancecy-compare-{token}-{number}")
         for number, units in enumerate(numbers)
     ]
+    while len(found) > _MERGED_AT_ONCE:
+        groups = [found[at : at + _MERGED_AT_ONCE] for at in range(0, len(found), _MERGED_AT_ONCE)]
+        found = [
+            delayed(_merge)(shared, group, dask_key_name=f"lancecy-merge-{token}-{len(found)}-{number}")
+            for number, group in enumerate(groups)
+        ]
     merged = delayed(_frame)(shared, found, dask_key_name=f"lancecy-nearest-{token}")
     # Text is already Arrow-backed; Dask's conversion would add a step.
     with dask.config.set({"dataframe.convert-string": False}):
@@ -72,6 +81,10 @@ def _plain(unit: ScanUnit) -> tuple[int, ...]:
 
 def _compare(search: SharedSearch, units: Sequence[tuple[int, int, int, int, int]]) -> Neighbours:
     return search.compare([ScanUnit(*unit) for unit in units])
+
+
+def _merge(search: SharedSearch, found: Sequence[Neighbours]) -> Neighbours:
+    return search.merged(found)
 
 
 def _frame(search: SharedSearch, found: Sequence[Neighbours]) -> pd.DataFrame:

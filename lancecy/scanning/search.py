@@ -40,7 +40,7 @@ from lancecy.scanning.task import ScanUnit
 from lancecy.scanning.units import FilteredUnit, fragment_of, schedule_of, split_unit
 from lancecy.scanning.virtual import virtual_values
 
-__all__ = ["Neighbours", "Output", "compare", "search_request"]
+__all__ = ["Best", "Neighbours", "Output", "compare", "search_request"]
 
 Int64 = NDArray[np.int64]
 
@@ -150,7 +150,7 @@ def compare(
     schedule = schedule_of(context, units)
     chosen = schedule.over(lambda group: choose(context, group, projection, use_sources), units)
     pieces = _joined(context, search, [piece for unit in chosen for piece in _pieces(context, unit, search)])
-    best = _Best(search)
+    best = Best(search)
     context.spread(lambda piece: _compare_piece(context, piece, projection, best), pieces, fragment_of)
     return best.rows()
 
@@ -185,8 +185,13 @@ def _vector_bytes(search: Nearest) -> int:
     return search.dimension * np.dtype(search.dtype).itemsize
 
 
-class _Best:
-    """The best rows so far of every query. Threads add to it; it holds about twice as many rows as the result."""
+class Best:
+    """The best rows so far of every query. Threads add to it; it holds about twice as many rows as the result.
+
+    Parameters
+    ----------
+    search : Nearest
+    """
 
     def __init__(self, search: Nearest) -> None:
         self.search = search
@@ -232,7 +237,7 @@ class _Best:
         return Neighbours.merged(self._parts, self.search.k)
 
 
-def _compare_piece(context: ScanContext, unit: FilteredUnit, projection: Projection, best: _Best) -> None:
+def _compare_piece(context: ScanContext, unit: FilteredUnit, projection: Projection, best: Best) -> None:
     """Add the best rows of one piece."""
     read, wanted = _contiguous(unit)
     (found,) = rows_of(context, [read], projection, few=True)

@@ -13,6 +13,7 @@ import pytest
 from distributed import Client
 
 import lancecy
+from lancecy.dask import searching
 
 ROWS, DIMENSION = 4000, 64
 BLOCK = 64 << 10
@@ -60,6 +61,19 @@ def test_workers_find_the_rows_that_one_process_finds(
     assert found.equals(lancecy.dask.to_frame(expected))
     assert list(found.dtypes) == list(ddf.dtypes)
     assert len(found) > 0
+
+
+@pytest.mark.parametrize("scan", SCANS[:2])
+def test_what_many_tasks_find_is_merged_a_few_at_a_time(
+    table: lancecy.Dataset, scan: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "_MERGED_AT_ONCE", 3)
+    ddf = lancecy.scan(table, blocksize=BLOCK, **scan)
+    graph = ddf.__dask_graph__()
+    compared = [key for key in graph if "compare" in str(key)]
+    merges = [key for key in graph if "merge" in str(key)]
+    assert len(compared) / 3 <= len(merges) < len(compared)
+    assert ddf.compute(scheduler="sync").equals(lancecy.dask.to_frame(table.to_table(**scan)))
 
 
 def test_a_search_is_a_frame_like_any_other(table: lancecy.Dataset) -> None:
