@@ -86,7 +86,8 @@ class Session:
         self._pools = Pools(threads)
         self._credentials = CredentialMemory()
         self._stores: OrderedDict[tuple[object, ...], Store] = OrderedDict()
-        self._siblings: dict[Limits, Session] = {limits: self}
+        # Without itself: a session that nobody uses any more is freed at once, with all that it keeps.
+        self._siblings: dict[Limits, Session] = {}
 
     def __repr__(self) -> str:
         return f"<Session with {len(self._stores)} stores, {self.cache.nbytes} bytes cached>"
@@ -108,7 +109,7 @@ class Session:
         -------
         Session
         """
-        found = self._siblings.get(limits)
+        found = self if limits == self.limits else self._siblings.get(limits)
         if found is None:
             made = Session(limits, self.cache.limit, self._pools.wanted_threads)
             made._pools = self._pools
@@ -116,6 +117,7 @@ class Session:
             made._credentials = self._credentials
             made._stores = self._stores
             made._siblings = self._siblings
+            self._siblings.setdefault(self.limits, self)
             found = self._siblings.setdefault(limits, made)
         return found
 
@@ -338,8 +340,13 @@ class Session:
         """End the threads and drop stores and cached values; the session stays usable."""
         self._pools.close()
         self._stores.clear()
-        for sibling in list(self._siblings.values()):
-            sibling.cache.clear()
+        for session in (self, *self._siblings.values()):
+            session.cache.clear()
+
+    def __del__(self) -> None:
+        # Cached values refer to the cache.
+        if "cache" in vars(self):
+            self.cache.clear()
 
 
 def _folder_and_name(uri: str) -> tuple[str, str]:

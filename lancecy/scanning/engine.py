@@ -216,6 +216,9 @@ def _groups(
     if len(units) < 2:
         return []
     few = [units[at : at + MOST_FILES] for at in range(0, len(units), MOST_FILES)]
+    # Of tiny files no column needs to be looked at.
+    if _are_small(units) and _most_bytes(units) < _TINY_UNIT_BYTES * len(units):
+        return few
     if _is_little(units, fields):
         return few
     size = sum(_read_bytes(c, fields) for c in units) / len(units)
@@ -253,8 +256,7 @@ def _is_little(units: Sequence[FilteredUnit], fields: Sequence[Field]) -> bool:
 def _are_few_bytes(units: Sequence[FilteredUnit], fields: Sequence[Field]) -> bool:
     """Whether one thread reads all units sooner than several do."""
     # Of small files and of few rows no column needs to be looked at.
-    most = sum(_read_part(c) * whole_bytes_of(c) for c in units)
-    return most < INLINE_BYTES or sum(_read_bytes(c, fields) for c in units) < INLINE_BYTES
+    return _most_bytes(units) < INLINE_BYTES or sum(_read_bytes(c, fields) for c in units) < INLINE_BYTES
 
 
 def _parts(
@@ -290,6 +292,11 @@ def _columns(
 def _read_bytes(unit: FilteredUnit, fields: Sequence[Field]) -> float:
     """Work of reading a unit in bytes."""
     return bytes_of(unit, fields) * _read_part(unit)
+
+
+def _most_bytes(units: Sequence[FilteredUnit]) -> float:
+    """The most that :func:`_read_bytes` says of units together, without a look at any field."""
+    return sum(_read_part(c) * whole_bytes_of(c) for c in units)
 
 
 def _read_part(unit: FilteredUnit) -> float:

@@ -26,7 +26,7 @@ from lancecy.rows import RowSelection
 from lancecy.scanning.batches import table_of
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.engine import Pieces, rows_of
-from lancecy.scanning.fragment import FragmentFiles, parse_metadata
+from lancecy.scanning.fragment import FragmentFiles
 from lancecy.scanning.project import Projection
 from lancecy.scanning.units import FilteredUnit, Grouped, Together
 
@@ -324,8 +324,6 @@ def _by_fragment(context: ScanContext, starts: Int64, rows: Int64) -> list[Filte
 def _read(context: ScanContext, projection: Projection, chosen: Sequence[FilteredUnit]) -> Pieces:
     few = sum(len(c.picked) for c in chosen) * len(projection.fields) < _FEW_VALUES
     together = few and all(c.files.mapped for c in chosen)
-    if few:
-        parse_metadata((c.files for c in chosen), projection.fields)
     schedule = Together() if together else Grouped(context)
     found = schedule.over(lambda units: rows_of(context, units, projection, together), chosen)
     return [piece for unit in found for piece in unit.pieces]

@@ -16,8 +16,8 @@ from lancecy.encodings.model.block import Block, Leaves, Pieces
 from lancecy.encodings.model.pages import Column
 from lancecy.encodings.several_files import copied, kept_columns, rows_of_all, stand_in
 from lancecy.encodings.v20.pages import served
-from lancecy.encodings.v21.joined_pages import JoinedPages, are_one_group, read_joined
-from lancecy.encodings.v21.leaf import LeafRows, finished, read_leaves
+from lancecy.encodings.v21.joined_pages import are_few_groups
+from lancecy.encodings.v21.leaf import LeafRows, read_leaf, read_leaves
 from lancecy.errors import LanceError
 from lancecy.file.tail import TAIL_BYTES
 from lancecy.file.v2.columns import FileColumns
@@ -83,7 +83,8 @@ class SeveralFiles:
         FormatError, LimitError, UnsupportedError
             The metadata is damaged.
         """
-        parse_together(self.files, fields)
+        # Where one field cannot be joined, others cannot either, and all are parsed in one pass.
+        parse_together(self.files, self.fields)
         pairs = list(zip(self.files, self.rows, strict=True))
         return [
             [
@@ -200,7 +201,7 @@ def _with_bytes(several: SeveralFiles, found: _Joined | None, cache: ByteCache) 
     columns = dict(known.columns)
     for leaf in known.leaves:
         number = leaf.chain[-1].id
-        if not are_one_group(columns[number], leaf.chain):
+        if not are_few_groups(columns[number], leaf.chain):
             del columns[number]
     stored = sum(column.nbytes for column in columns.values())
     is_cheap = all(file.store.traits.is_mapped or file.size <= TAIL_BYTES for file in files)
@@ -236,12 +237,11 @@ def _read_joined(several: SeveralFiles, field: Field, joined: _Joined) -> Read[B
         for leaf in known.leaves:
             column = known.columns.get(leaf.chain[-1].id)
             if column is not None:
-                pages = JoinedPages(column, 0, column.num_pages)
-                page = served(read_joined(pages, leaf.chain, rows, file, limits), memory)
-                found[leaf.chain[-1].id] = finished(page, leaf.chain)
+                read = read_leaf(leaf.chain, column, file, rows, limits)
+                found[leaf.chain[-1].id] = served(read, memory)
         return (yield from _leaves(several, field, known.leaves, found))
-    read = FieldRead(field, known, _none_after, file, rows, limits).alone()
-    return (yield from copied(read, several.sources)) if memory is None else served(read, memory)
+    whole = FieldRead(field, known, _none_after, file, rows, limits).alone()
+    return (yield from copied(whole, several.sources)) if memory is None else served(whole, memory)
 
 
 def _leaves(
