@@ -6,7 +6,7 @@ Facts: sheet of indices, sections B1 and B9; pylance 14's functions of these nam
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 from dataclasses import replace
 from datetime import timedelta
 from itertools import combinations
@@ -143,7 +143,7 @@ class IndexSegments(Change):
     ) -> IndexSegments:
         """Commit parts as one index, in one version.
 
-        Parts of an index of that name stay, unless the new ones cover all of their fragments.
+        Parts of an index of that name stay, unless the new ones cover all of their fragments that the table still has.
 
         Parameters
         ----------
@@ -188,7 +188,8 @@ class IndexSegments(Change):
             if any(entry.fields != (field.id,) for entry in entries):
                 raise ValueError(f"a part of index {index_name!r} was not made of column {column!r}")
             new = tuple(_renamed(entry, index_name) for entry in entries)
-            removed = _covered_by(new, snapshot.indices(), index_name)
+            present = frozenset(snapshot.manifest.fragment_table.ids.tolist())
+            removed = _covered_by(new, snapshot.indices(), index_name, present)
             self._change(CreateIndex(new, removed), options=options)
 
         self._retried(attempt, conflict_retries, retry_timeout)
@@ -271,8 +272,13 @@ def _renamed(entry: IndexEntry, name: str) -> IndexEntry:
     return encode_index(replace(entry, name=name), describe_index(entry))
 
 
-def _covered_by(new: Sequence[IndexEntry], known: Sequence[IndexEntry], name: str) -> tuple[IndexEntry, ...]:
-    """The parts of an index that new ones replace."""
+def _covered_by(
+    new: Sequence[IndexEntry], known: Sequence[IndexEntry], name: str, present: Set[int]
+) -> tuple[IndexEntry, ...]:
+    """The parts of an index that new ones replace.
+
+    Bitmaps keep fragments whose rows were all deleted or moved: only those that are present count.
+    """
     fragments = frozenset[int]().union(*(covered(entry) or () for entry in new))
     removed = []
     for entry in (entry for entry in known if entry.name == name):
@@ -280,8 +286,11 @@ def _covered_by(new: Sequence[IndexEntry], known: Sequence[IndexEntry], name: st
         if old <= fragments:
             removed.append(entry)
         elif old & fragments:
-            raise ValueError(
-                f"a part of index {name!r} covers fragment {min(old & fragments)} and also fragment "
-                f"{min(old - fragments)}, which no new part covers: drop the index first, or make a part of both"
-            )
+            rest = (old - fragments) & present
+            if rest:
+                raise ValueError(
+                    f"a part of index {name!r} covers fragment {min(old & fragments)} and also fragment "
+                    f"{min(rest)}, which no new part covers: drop the index first, or make a part of both"
+                )
+            removed.append(entry)
     return tuple(removed)
