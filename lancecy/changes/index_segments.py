@@ -23,7 +23,7 @@ from lancecy.scanning.context import ScanContext
 from lancecy.schema import Schema
 from lancecy.table.manifest import IndexEntry
 from lancecy.table.operations import CreateIndex
-from lancecy.table.operations.index_section import covered
+from lancecy.table.operations.index_section import covered, is_other_type
 from lancecy.table.wire.indices import describe_index, encode_index
 from lancecy.write.indices import Index, index_entry, index_view
 
@@ -170,7 +170,8 @@ class IndexSegments(Change):
             The table has no such column.
         ValueError
             There is no part, two cover one fragment, or one was made of another column; there is an index of that name on
-            another column; or a part of it covers some of the fragments and others besides.
+            another column, or of another type with parts that stay; or a part of it covers some of the fragments and
+            others besides.
         ConflictError
             Every attempt lost to another writer.
 
@@ -283,14 +284,19 @@ def _covered_by(
     removed = []
     for entry in (entry for entry in known if entry.name == name):
         old = covered(entry) or frozenset()
-        if old <= fragments:
-            removed.append(entry)
-        elif old & fragments:
-            rest = (old - fragments) & present
-            if rest:
-                raise ValueError(
-                    f"a part of index {name!r} covers fragment {min(old & fragments)} and also fragment "
-                    f"{min(rest)}, which no new part covers: drop the index first, or make a part of both"
-                )
+        rest = (old - fragments) & present
+        is_other = entry.fields == new[0].fields and is_other_type(entry, new[0])
+        if is_other and rest:
+            raise ValueError(
+                f"index {name!r} is a {title_of(entry.details_type)} index with a part of fragment {min(rest)}, which no new "
+                "part covers, and all parts of an index are of one type: choose another name, drop the index first, or make "
+                f"{title_of(new[0].details_type)} parts of all fragments"
+            )
+        if rest and old & fragments:
+            raise ValueError(
+                f"a part of index {name!r} covers fragment {min(old & fragments)} and also fragment {min(rest)}, which no "
+                "new part covers: drop the index first, or make a part of both"
+            )
+        if is_other or old <= fragments or old & fragments:
             removed.append(entry)
     return tuple(removed)

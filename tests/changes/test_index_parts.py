@@ -185,6 +185,34 @@ def test_parts_take_the_place_of_one_that_names_fragments_that_are_gone(
     assert lance.dataset(ds.uri).count_rows("a < 15") == ds.count_rows("a < 15") == 5
 
 
+def test_parts_of_two_types_are_no_index(tmp_path: Path) -> None:
+    """pylance answers no filter on a column with such an index."""
+    ds = lancecy.write_dataset({"a": range(30)}, tmp_path / "t", max_rows_per_file=10)
+    ids = fragments(ds)
+
+    def part(kind: str, number: int) -> lancecy.Index:
+        return ds.create_index_uncommitted("a", kind, "x", fragment_ids=[number], replace=True)
+
+    ds.commit_existing_index_segments("x", "a", [part("BTREE", ids[0])])
+    with pytest.raises(ValueError, match=f"'x' is a BTree index with a part of fragment {ids[0]}"):
+        ds.commit_existing_index_segments("x", "a", [part("BITMAP", ids[1])])
+    ds.commit_existing_index_segments("x", "a", [part("BITMAP", n) for n in ids])
+    assert [index.index_type for index in ds.describe_indices()] == ["Bitmap"]
+    assert lance.dataset(ds.uri).count_rows("a < 15") == ds.count_rows("a < 15") == 15
+
+
+def test_operations_do_not_mix_types_of_parts(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset({"a": range(30)}, tmp_path / "t", max_rows_per_file=10)
+    parts = [
+        ds.create_index_uncommitted("a", kind, "x", fragment_ids=[n])
+        for n, kind in zip(fragments(ds), ("BTREE", "BITMAP"), strict=False)
+    ]
+    with pytest.raises(
+        ValueError, match="BTreeIndexDetails, and a part of it cannot have BitmapIndexDetails"
+    ):
+        lancecy.commit(ds, lancecy.LanceOperation.CreateIndex(parts, []), read_version=1)
+
+
 def test_parts_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     ds = table(tmp_path / "t", False)
     ids = fragments(ds)
