@@ -6,7 +6,7 @@ Facts: sheet of indices, sections B1 and B9; pylance 14's functions of these nam
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import combinations
@@ -274,7 +274,7 @@ def _renamed(entry: IndexEntry, name: str) -> IndexEntry:
 
 
 def _covered_by(
-    new: Sequence[IndexEntry], known: Sequence[IndexEntry], name: str, present: Set[int]
+    new: Sequence[IndexEntry], known: Sequence[IndexEntry], name: str, present: frozenset[int]
 ) -> tuple[IndexEntry, ...]:
     """The parts of an index that new ones replace.
 
