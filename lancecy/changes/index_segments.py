@@ -23,7 +23,7 @@ from lancecy.scanning.context import ScanContext
 from lancecy.schema import Schema
 from lancecy.table.manifest import IndexEntry
 from lancecy.table.operations import CreateIndex
-from lancecy.table.operations.index_section import covered
+from lancecy.table.operations.index_section import covered, is_other_type
 from lancecy.table.wire.indices import describe_index, encode_index
 from lancecy.write.indices import Index, index_entry, index_view
 
@@ -143,7 +143,7 @@ class IndexSegments(Change):
     ) -> IndexSegments:
         """Commit parts as one index, in one version.
 
-        Parts of an index of that name stay, unless the new ones cover all of their fragments.
+        Parts of an index of that name stay, unless the new ones cover all of their fragments that the table still has.
 
         Parameters
         ----------
@@ -170,7 +170,8 @@ class IndexSegments(Change):
             The table has no such column.
         ValueError
             There is no part, two cover one fragment, or one was made of another column; there is an index of that name on
-            another column; or a part of it covers some of the fragments and others besides.
+            another column, or of another type with parts that stay; or a part of it covers some of the fragments and
+            others besides.
         ConflictError
             Every attempt lost to another writer.
 
@@ -188,7 +189,8 @@ class IndexSegments(Change):
             if any(entry.fields != (field.id,) for entry in entries):
                 raise ValueError(f"a part of index {index_name!r} was not made of column {column!r}")
             new = tuple(_renamed(entry, index_name) for entry in entries)
-            removed = _covered_by(new, snapshot.indices(), index_name)
+            present = frozenset(snapshot.manifest.fragment_table.ids.tolist())
+            removed = _covered_by(new, snapshot.indices(), index_name, present)
             self._change(CreateIndex(new, removed), options=options)
 
         self._retried(attempt, conflict_retries, retry_timeout)
@@ -271,17 +273,30 @@ def _renamed(entry: IndexEntry, name: str) -> IndexEntry:
     return encode_index(replace(entry, name=name), describe_index(entry))
 
 
-def _covered_by(new: Sequence[IndexEntry], known: Sequence[IndexEntry], name: str) -> tuple[IndexEntry, ...]:
-    """The parts of an index that new ones replace."""
+def _covered_by(
+    new: Sequence[IndexEntry], known: Sequence[IndexEntry], name: str, present: frozenset[int]
+) -> tuple[IndexEntry, ...]:
+    """The parts of an index that new ones replace.
+
+    Bitmaps keep fragments whose rows were all deleted or moved: only those that are present count.
+    """
     fragments = frozenset[int]().union(*(covered(entry) or () for entry in new))
     removed = []
     for entry in (entry for entry in known if entry.name == name):
         old = covered(entry) or frozenset()
-        if old <= fragments:
-            removed.append(entry)
-        elif old & fragments:
+        rest = (old - fragments) & present
+        is_other = entry.fields == new[0].fields and is_other_type(entry, new[0])
+        if is_other and rest:
             raise ValueError(
-                f"a part of index {name!r} covers fragment {min(old & fragments)} and also fragment "
-                f"{min(old - fragments)}, which no new part covers: drop the index first, or make a part of both"
+                f"index {name!r} is a {title_of(entry.details_type)} index with a part of fragment {min(rest)}, which no new "
+                "part covers, and all parts of an index are of one type: choose another name, drop the index first, or make "
+                f"{title_of(new[0].details_type)} parts of all fragments"
             )
+        if rest and old & fragments:
+            raise ValueError(
+                f"a part of index {name!r} covers fragment {min(old & fragments)} and also fragment {min(rest)}, which no "
+                "new part covers: drop the index first, or make a part of both"
+            )
+        if is_other or old <= fragments or old & fragments:
+            removed.append(entry)
     return tuple(removed)

@@ -258,7 +258,7 @@ def commit_zone_maps(dataset: Change, parts: Sequence[PartZones], options: Commi
         if made:
             # A token is that of the rows.
             commit_indices(dataset, made, [], replace(options, token=None))
-    except LanceError as error:
+    except (LanceError, ValueError) as error:  # a ValueError: the name is that of another index
         warn(f"the rows are written, but not their zone maps: {error}; create_zonemaps() makes them")
 
 

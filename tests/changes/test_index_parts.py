@@ -164,6 +164,55 @@ def test_parts_take_the_place_of_those_that_they_cover(tmp_path: Path) -> None:
     assert not untrained.fragment_ids and part(0, index_uuid=given).uuid == given
 
 
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_parts_take_the_place_of_one_that_names_fragments_that_are_gone(
+    tmp_path: Path, is_whole: bool
+) -> None:
+    ds = lancecy.write_dataset({"a": range(40)}, tmp_path / "t", max_rows_per_file=10)
+    gone, *ids = fragments(ds)
+    ds.create_scalar_index("a", "BTREE")
+    ds.delete("a < 10")
+    parts = [ds.create_index_uncommitted("a", "BTREE", fragment_ids=[n], replace=True) for n in ids]
+    (index,) = ds.describe_indices()
+    assert gone in index.segments[0].fragment_ids and fragments(ds) == ids
+    if not is_whole:
+        with pytest.raises(ValueError, match=f"also fragment {ids[2]}, which no new part covers"):
+            ds.commit_existing_index_segments("a_idx", "a", parts[:2])
+        return
+    ds.commit_existing_index_segments("a_idx", "a", parts)
+    (index,) = ds.describe_indices()
+    assert [segment.fragment_ids for segment in index.segments] == [{n} for n in ids]
+    assert lance.dataset(ds.uri).count_rows("a < 15") == ds.count_rows("a < 15") == 5
+
+
+def test_parts_of_two_types_are_no_index(tmp_path: Path) -> None:
+    """pylance answers no filter on a column with such an index."""
+    ds = lancecy.write_dataset({"a": range(30)}, tmp_path / "t", max_rows_per_file=10)
+    ids = fragments(ds)
+
+    def part(kind: str, number: int) -> lancecy.Index:
+        return ds.create_index_uncommitted("a", kind, "x", fragment_ids=[number], replace=True)
+
+    ds.commit_existing_index_segments("x", "a", [part("BTREE", ids[0])])
+    with pytest.raises(ValueError, match=f"'x' is a BTree index with a part of fragment {ids[0]}"):
+        ds.commit_existing_index_segments("x", "a", [part("BITMAP", ids[1])])
+    ds.commit_existing_index_segments("x", "a", [part("BITMAP", n) for n in ids])
+    assert [index.index_type for index in ds.describe_indices()] == ["Bitmap"]
+    assert lance.dataset(ds.uri).count_rows("a < 15") == ds.count_rows("a < 15") == 15
+
+
+def test_operations_do_not_mix_types_of_parts(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset({"a": range(30)}, tmp_path / "t", max_rows_per_file=10)
+    parts = [
+        ds.create_index_uncommitted("a", kind, "x", fragment_ids=[n])
+        for n, kind in zip(fragments(ds), ("BTREE", "BITMAP"), strict=False)
+    ]
+    with pytest.raises(
+        ValueError, match="BTreeIndexDetails, and a part of it cannot have BitmapIndexDetails"
+    ):
+        lancecy.commit(ds, lancecy.LanceOperation.CreateIndex(parts, []), read_version=1)
+
+
 def test_parts_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     ds = table(tmp_path / "t", False)
     ids = fragments(ds)

@@ -209,3 +209,18 @@ def test_pylance_uses_the_zone_maps_of_a_writer(tmp_path: Path) -> None:
     assert "ScalarIndexQuery" in theirs.scanner(filter="id = 12345").explain_plan()
     theirs.optimize.optimize_indices()
     assert theirs.count_rows("id = 12345") == 1
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("column", ["a", "b"])
+def test_rows_are_written_where_another_index_has_the_name_of_their_zone_map(
+    tmp_path: Path, column: str
+) -> None:
+    """An error would ask for the rows again; and pylance answers no filter with an index of two types."""
+    ds = lancecy.write_dataset({"a": [1, 2], "b": [3, 4]}, tmp_path / "t")
+    ds.create_scalar_index(column, "BTREE", name="a_zonemap_idx")
+    with pytest.warns(RuntimeWarning, match="the rows are written, but not their zone maps"):
+        ds.append({"a": [5], "b": [6]}, zonemaps=["a"])
+    assert [index.index_type for index in ds.describe_indices()] == ["BTree"]
+    theirs = pytest.importorskip("lance").dataset(ds.uri)
+    assert theirs.count_rows("a >= 2 and b >= 4") == ds.count_rows("a >= 2 and b >= 4") == 2

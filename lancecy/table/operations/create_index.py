@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Self
 
-from lancecy.errors import SchemaError, UnsupportedError
+from lancecy.errors import SchemaError, UnsupportedError, printable
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.records import dataclass
@@ -24,6 +24,7 @@ from lancecy.table.operations.index_section import (
     DeferredMoves,
     covered,
     covered_since,
+    is_other_type,
     settled,
 )
 from lancecy.table.operations.new_fragments import max_fragment_id
@@ -173,6 +174,13 @@ def _check_parts(entry: IndexEntry, others: Sequence[IndexEntry]) -> None:
             raise ValueError(
                 f"there is an index {entry.name!r} on other columns: choose another name, or put that index into "
                 "removed_indices"
+            )
+        if is_other_type(entry, other):
+            # pylance answers no filter on the column of an index whose parts are of several types.
+            raise ValueError(
+                f"there is an index {entry.name!r} with {printable(other.details_type.rpartition('.')[2])}, and a part of it "
+                f"cannot have {printable(entry.details_type.rpartition('.')[2])}: choose another name, or put that index "
+                "into removed_indices"
             )
         shared = (covered(entry) or frozenset()) & (covered(other) or frozenset())
         if shared:

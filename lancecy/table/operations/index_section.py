@@ -32,6 +32,7 @@ __all__ = [
     "covered",
     "covered_since",
     "filtered",
+    "is_other_type",
     "settled",
     "with_moved_rows",
     "with_updated_rows",
@@ -210,6 +211,12 @@ def covered(entry: IndexEntry) -> frozenset[int] | None:
         return None
     bitmap: Memory = np.frombuffer(entry.fragment_bitmap, np.uint8)
     return frozenset(roaring.fragment_ids(bitmap).tolist())
+
+
+def is_other_type(entry: IndexEntry, other: IndexEntry) -> bool:
+    """Whether two indices are known to be of different types; old releases did not state the type."""
+    one, two = (each.details_type.rpartition(".")[2] for each in (entry, other))
+    return bool(one) and bool(two) and one != two
 
 
 def settled(entry: IndexEntry, moves: DeferredMoves | None, live: Collection[int]) -> bytes | None:
