@@ -279,9 +279,10 @@ def _given_array(name: str, values: Any) -> pa.Array | pa.ChunkedArray | None:
             return pa.chunked_array(values)
         if isinstance(values, np.ndarray):
             return nested_array(values)
-        is_block = getattr(values, "ndim", 1) > 1 and hasattr(values, "__array__")
+        is_tensor = hasattr(values, "__dlpack__") or getattr(values, "ndim", 1) > 1
+        is_block = is_tensor and hasattr(values, "__array__")
         return nested_array(np.asarray(values)) if is_block else pa.array(values)
-    except CAST_ERRORS as error:
+    except (*CAST_ERRORS, RuntimeError) as error:
         kind = printable(type(values).__name__ if dtype is None else str(dtype))
         raise SchemaError(
             f"column {printable(name)!r} is {kind}: {printable(error)}", difference=name
