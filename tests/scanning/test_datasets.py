@@ -167,3 +167,21 @@ def test_sizes_are_exact_where_metadata_was_too_large_to_be_read_on_opening(
     assert found == known
     sizes = [d.context.bytes_per_row(d.context.fragments[1], fields, exact=True) for d in (again, whole)]
     assert sizes[0] == sizes[1]
+
+
+def test_what_a_dataset_made_stays_at_its_version_when_the_dataset_moves(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset({"n": range(6)}, tmp_path / "t.lance", max_rows_per_file=3)
+    fragments, scanner = ds.get_fragments(), ds.scanner()
+    lazy, arrow, query = ds.to_polars_lazy(), ds.to_pyarrow_dataset(), ds.sql("SELECT * FROM dataset")
+    ds.delete("n = 1")
+    ds.add_columns({"m": "n"})
+    ds.optimize.compact_files()
+    assert [task.spec.version for task in scanner.plan().tasks] == [1, 1]
+    assert scanner.count_rows() == scanner.to_table().num_rows == 6
+    for fragment, rows in zip(fragments, ([0, 1, 2], [3, 4, 5]), strict=True):
+        assert fragment.to_table().to_pydict() == {"n": rows}
+        assert fragment.take([1]).to_pydict() == {"n": rows[1:2]}
+        assert fragment.count_rows() == fragment.count_rows("n >= 0") == 3
+    assert lazy.collect().to_dict(as_series=False) == arrow.to_table().to_pydict() == {"n": [*range(6)]}
+    assert pa.Table.from_batches(query.build().to_batch_records()).to_pydict() == {"n": [*range(6)]}
+    assert ds.get_fragments()[0].to_table().to_pydict() == {"n": [0, 2, 3, 4, 5], "m": [0, 2, 3, 4, 5]}
