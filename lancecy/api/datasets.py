@@ -1122,11 +1122,11 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
         >>> found.to_table().select(["n", "_change_type"]).to_pylist()
         [{'n': 2, '_change_type': 'delete'}, {'n': 4, '_change_type': 'insert'}]
         """
-        return compare(self._referenced(old), self if new is None else self._referenced(new), columns)
+        return compare(self._referenced(old), self._referenced(self if new is None else new), columns)
 
     def _referenced(self, reference: Reference | Dataset) -> Dataset:
         """The version that a reference names."""
-        return reference if isinstance(reference, Dataset) else self._reopen(reference)
+        return reference._unmoved() if isinstance(reference, Dataset) else self._reopen(reference)
 
     def layout(self) -> Layout:
         """Bytes of every column in every fragment, from the metadata of the data files."""

@@ -185,3 +185,16 @@ def test_what_a_dataset_made_stays_at_its_version_when_the_dataset_moves(tmp_pat
     assert lazy.collect().to_dict(as_series=False) == arrow.to_table().to_pydict() == {"n": [*range(6)]}
     assert pa.Table.from_batches(query.build().to_batch_records()).to_pydict() == {"n": [*range(6)]}
     assert ds.get_fragments()[0].to_table().to_pydict() == {"n": [0, 2, 3, 4, 5], "m": [0, 2, 3, 4, 5]}
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_comparisons_stay_at_their_versions_when_the_dataset_moves(stable: bool, tmp_path: Path) -> None:
+    ds = lancecy.write_dataset({"n": [1, 2]}, tmp_path / "t.lance", enable_stable_row_ids=stable)
+    ds.append({"n": [3, 4]})
+    opened = lancecy.dataset(tmp_path / "t.lance")
+    made = [ds.changes(since=1), ds.diff(1), opened.diff(1, ds)]
+    ds.append({"n": [5]})
+    ds.add_columns({"m": "n"})
+    for found in made:
+        assert found.to_table()["n"].to_pylist() == [3, 4]
+    assert made[0].schema.names == ["n", "_rowid", "_change_type", "_commit_version"]
