@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -198,3 +199,28 @@ def test_comparisons_stay_at_their_versions_when_the_dataset_moves(stable: bool,
     for found in made:
         assert found.to_table()["n"].to_pylist() == [3, 4]
     assert made[0].schema.names == ["n", "_rowid", "_change_type", "_commit_version"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"filter": lancecy.col("n") > 1, "order_by": [("n", "descending")]},
+        {"columns": {"twice": "n * 2"}, "limit": 2},
+        {"include_deleted_rows": True, "with_row_id": True},
+        {"nearest": {"column": "v", "q": [2.0, 0.0], "k": 2}},
+    ],
+    ids=["order", "computed", "deleted", "nearest"],
+)
+def test_scanners_and_statistics_are_pickled_at_their_version(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
+    vectors = pa.array([[n, 0.0] for n in range(4)], pa.list_(pa.float32(), 2))
+    ds = lancecy.write_dataset({"n": range(4), "v": vectors}, tmp_path / "t.lance")
+    ds.delete("n = 1")
+    scanner, stats = ds.scanner(**options), ds.stats
+    expected, counts = scanner.to_table(), stats.dataset_stats()
+    ds.delete("n = 2")
+    for copy in (pickle.loads(pickle.dumps((scanner, stats))), deepcopy((scanner, stats))):
+        assert copy[0].to_table().equals(expected)
+        assert copy[0].schema == expected.schema
+        assert copy[1].dataset_stats() == counts
