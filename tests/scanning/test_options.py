@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
@@ -152,3 +153,14 @@ def test_doors_to_other_engines_take_the_options_of_opening(ds: lancecy.Dataset)
         with pytest.raises(ValueError, match="open already"):
             door(*arguments, version=1)
     assert len(lancecy.scan(ds, version=None, untrusted=False)) == 100
+
+
+@pytest.mark.parametrize("huge", [sys.maxsize, 2**63, 2**64, 10**40])
+def test_huge_numbers_are_no_limit(ds: lancecy.Dataset, huge: int) -> None:
+    assert ds.to_table(limit=huge, offset=90).num_rows == 10
+    assert ds.to_table(limit=huge, offset=90, filter="id >= 0", order_by=["x"]).num_rows == 10
+    assert ds.to_table(offset=huge).num_rows == ds.slice(huge, huge + 1).num_rows == 0
+    assert ds.head(huge).num_rows == ds.scanner(limit=huge).count_rows() == 100
+    for strict in (False, True):
+        batches = ds.to_batches(batch_size=huge, strict_batch_size=strict, memory_bytes=huge)
+        assert sum(batch.num_rows for batch in batches) == 100
