@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -164,3 +166,21 @@ def test_huge_numbers_are_no_limit(ds: lancecy.Dataset, huge: int) -> None:
     for strict in (False, True):
         batches = ds.to_batches(batch_size=huge, strict_batch_size=strict, memory_bytes=huge)
         assert sum(batch.num_rows for batch in batches) == 100
+
+
+def test_rows_are_taken_by_objects_that_are_integers(ds: lancecy.Dataset) -> None:
+    rows = pa.array([5, 1])
+    right: list[Any] = [
+        list(rows),
+        np.array([5, 1], object),
+        [np.int8(5), np.uint64(1)],
+        pd.Series([5, 1], dtype=object),
+    ]
+    for numbers in right:
+        for found in (ds.take(numbers), ds.take_rows(numbers)):
+            assert found["id"].to_pylist() == [5, 1]
+    refused: list[Any] = [list(pa.array([5, None])), np.array([5, True], object), [pa.scalar(1.5)], ["5"]]
+    for wrong in refused:
+        for take in (ds.take, ds.take_rows):
+            with pytest.raises(TypeError, match=r"integers|whole number"):
+                take(wrong)
