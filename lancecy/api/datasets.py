@@ -440,10 +440,15 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
     def _snapshot(self) -> Snapshot:  # type: ignore[override]
         return self._current.snapshot
 
-    @cached_property
+    @property
     def _context(self) -> ScanContext:
-        # Made on first use: it needs all fragments, and making thousands of them takes longer than opening the table.
-        return ScanContext(self._snapshot, self._session)
+        return self._current.context
+
+    def _unmoved(self) -> Dataset:
+        """This version, as a dataset of its own: for what outlives this call, which a change of this dataset must not move."""
+        fixed = Dataset(self._snapshot)
+        fixed._current = self._current
+        return fixed
 
     # -- what it is -----------------------------------------------------------
 
@@ -616,7 +621,6 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
             self._current = _Current(
                 None, partial(committed_snapshot, location, version, self._session, written)
             )
-        self.__dict__.pop("_context", None)
 
     # -- scanning -------------------------------------------------------------
 
@@ -717,7 +721,8 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
         (['id', '_distance'], 7, 0.0)
         """
         given = {"columns": columns, "filter": filter, "limit": limit, "offset": offset, **options}
-        return self._scan({**self._scan_defaults, **{name: v for name, v in given.items() if v is not None}})
+        asked = {**self._scan_defaults, **{name: v for name, v in given.items() if v is not None}}
+        return self._unmoved()._scan(asked)
 
     def _scan(self, given: Mapping[str, Any]) -> Scanner:
         """A scan with these options and no defaults of this dataset."""
@@ -1070,12 +1075,11 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
         >>> [fragment.fragment_id for fragment in ds.get_fragments("n > 6")]
         [2]
         """
+        here = self._unmoved()
         if filter is None:
-            return [LanceFragment(self, f) for f in self._context.fragments]
-        plan = self._scan({"columns": [], "filter": filter}).plan()
-        return [
-            LanceFragment(self, f) for f in self._context.selected([unit.fragment for unit in plan.units])
-        ]
+            return [LanceFragment(here, f) for f in here.context.fragments]
+        plan = here._scan({"columns": [], "filter": filter}).plan()
+        return [LanceFragment(here, f) for f in here.context.selected([unit.fragment for unit in plan.units])]
 
     def fragment_ids(self) -> list[int]:
         """Ids of all fragments, ascending."""
@@ -1089,8 +1093,9 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
         ----------
         fragment_id : int
         """
-        found = [f for f in self._context.fragments if f.id == fragment_id]
-        return LanceFragment(self, found[0]) if found else None
+        here = self._unmoved()
+        found = [f for f in here.context.fragments if f.id == fragment_id]
+        return LanceFragment(here, found[0]) if found else None
 
     # -- inspection -----------------------------------------------------------
 
@@ -1236,11 +1241,11 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
         >>> found.to_table().select(["n", "_change_type"]).to_pylist()
         [{'n': 2, '_change_type': 'delete'}, {'n': 4, '_change_type': 'insert'}]
         """
-        return compare(self._referenced(old), self if new is None else self._referenced(new), columns)
+        return compare(self._referenced(old), self._referenced(self if new is None else new), columns)
 
     def _referenced(self, reference: Reference | Dataset) -> Dataset:
         """The version that a reference names."""
-        return reference if isinstance(reference, Dataset) else self._reopen(reference)
+        return reference._unmoved() if isinstance(reference, Dataset) else self._reopen(reference)
 
     def layout(self) -> Layout:
         """Bytes of every column in every fragment, from the metadata of the data files."""
@@ -1270,7 +1275,7 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
     @property
     def _whole_table(self) -> Dataset:
         """This version without ``default_scan_options``, which would take the place of an engine's own filter or limit."""
-        return Dataset(self._snapshot) if self._scan_defaults else self
+        return self._unmoved()
 
     def to_pyarrow_dataset(self, read_dictionary: Sequence[str] | bool | None = None) -> pads.Dataset:
         """The table as a ``pyarrow.dataset.Dataset``, for engines that push columns and filters down to it.
@@ -1416,8 +1421,6 @@ LanceDataset = Dataset
 class _Current:
     """The version that a dataset is at. One that this process wrote is decoded on first use, which needs no storage."""
 
-    __slots__ = ("_make", "_snapshot")
-
     def __init__(self, snapshot: Snapshot | None, make: Callable[[], Snapshot] | None = None) -> None:
         self._snapshot, self._make = snapshot, make
 
@@ -1430,6 +1433,11 @@ class _Current:
             self._make = None
         return found
 
+    @cached_property
+    def context(self) -> ScanContext:
+        # Made on first use: it needs all fragments, and making thousands of them takes longer than opening the table.
+        return ScanContext(self.snapshot, self.snapshot.session)
+
 
 def _reopen(
     location: TableLocation, version: int, default_scan_options: Mapping[str, Any] | None = None
@@ -1439,7 +1447,10 @@ def _reopen(
 
 @with_short_tracebacks
 class LanceFragment(Scans, FragmentChanges, FragmentColumns, RefusedNames):
-    """A horizontal slice of a dataset; made by :meth:`Dataset.get_fragments`."""
+    """A horizontal slice of a dataset; made by :meth:`Dataset.get_fragments`.
+
+    It stays at the version that the dataset had then.
+    """
 
     _refused_names = FRAGMENT_NAMES
     _dataset: Dataset

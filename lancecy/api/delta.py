@@ -24,6 +24,9 @@ _DELETED = pa.schema([pa.field("_rowid", pa.uint64())])
 class ComparedDataset(DatasetVersion, Protocol):
     """A dataset, as a comparison of its versions needs it."""
 
+    def _unmoved(self) -> DatasetVersion:
+        """This version, which changes of the dataset do not move."""
+
     def checkout_version(self, version: Reference) -> Self:
         """The same table at another version."""
 

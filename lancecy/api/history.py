@@ -126,7 +126,7 @@ class History:
         >>> ds.changes(since=1).to_table().select(["n", "_change_type", "_commit_version"]).to_pylist()[1]
         {'n': 4, '_change_type': 'insert', '_commit_version': 2}
         """
-        new = self if until is None else self.checkout_version(until)
+        new = self._unmoved() if until is None else self.checkout_version(until)
         first = since if isinstance(since, (str, tuple)) else whole_number("since", since)
         old = None if first == 0 else self.checkout_version(first)
         if old is not None and old.context.snapshot.version > new.context.snapshot.version:

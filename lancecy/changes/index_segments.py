@@ -15,7 +15,7 @@ from lancecy.changes.base import Change
 from lancecy.changes.index_training import IndexPlan, merged, trained
 from lancecy.changes.index_upkeep import plan_of
 from lancecy.changes.options import CommitRequest, Durability, is_durable
-from lancecy.errors import UnsupportedError
+from lancecy.errors import UnsupportedError, printable
 from lancecy.index.write.index_types import IndexKind, title_of
 from lancecy.keyword_options import checked_arguments, whole_number
 from lancecy.progress import Progress
@@ -244,6 +244,11 @@ def chosen_fragments(context: ScanContext, fragment_ids: Sequence[int] | None) -
 
 def _entries(segments: Sequence[Index]) -> list[IndexEntry]:
     """Parts as entries, none of which shares a fragment or a type with another."""
+    wrong = [segment for segment in segments if not hasattr(segment, "fragment_ids")]
+    if wrong:
+        raise TypeError(
+            f"a part of an index is an Index, as create_index_uncommitted returns it, not {printable(repr(wrong[0]))}"
+        )
     entries = [index_entry(segment) for segment in segments]
     if not entries:
         raise ValueError("there is no part of an index: give at least one")

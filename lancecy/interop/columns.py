@@ -270,19 +270,22 @@ def _given_array(name: str, values: Any) -> pa.Array | pa.ChunkedArray | None:
     """An array of another library as Arrow; None for Python objects."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
-    if getattr(values, "dtype", None) == np.dtype(object):
+    dtype = getattr(values, "dtype", None)
+    # The Arrow stream of an Object column of Polars has addresses in memory.
+    if dtype == np.dtype(object) or str(dtype) == "Object":
         return None
     try:
         if hasattr(values, "__arrow_c_stream__"):
             return pa.chunked_array(values)
         if isinstance(values, np.ndarray):
             return nested_array(values)
-        is_block = getattr(values, "ndim", 1) > 1 and hasattr(values, "__array__")
+        is_tensor = hasattr(values, "__dlpack__") or getattr(values, "ndim", 1) > 1
+        is_block = is_tensor and hasattr(values, "__array__")
         return nested_array(np.asarray(values)) if is_block else pa.array(values)
-    except CAST_ERRORS as error:
-        dtype = printable(str(getattr(values, "dtype", type(values).__name__)))
+    except (*CAST_ERRORS, RuntimeError) as error:
+        kind = printable(type(values).__name__ if dtype is None else str(dtype))
         raise SchemaError(
-            f"column {printable(name)!r} is {dtype}: {printable(error)}", difference=name
+            f"column {printable(name)!r} is {kind}: {printable(error)}", difference=name
         ) from error
 
 

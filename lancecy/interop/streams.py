@@ -154,6 +154,8 @@ def _reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
     _check_rows(data)
     if _is_pandas(data):
         return table_of_pandas(data, schema).to_reader()
+    if _has_objects(data):
+        return table_of_columns({name: data[name] for name in data.columns}, schema).to_reader()
     if hasattr(data, "to_reader"):
         return data.to_reader()
     if hasattr(data, "__arrow_c_stream__"):
@@ -172,6 +174,13 @@ def _reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
 def _is_pandas(data: Any) -> bool:
     """Whether it is a pandas frame, without importing pandas. Its own Arrow stream would lose the index."""
     return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns")
+
+
+def _has_objects(data: Any) -> bool:
+    """Whether it is a Polars frame with columns that have no Arrow form: Python objects, or integers of 128 bits."""
+    if type(data).__module__.partition(".")[0] != "polars" or not hasattr(data, "columns"):
+        return False
+    return any(str(dtype) in ("Object", "Int128", "UInt128") for dtype in data.schema.values())
 
 
 def _of_pieces(pieces: Iterator[Any], schema: pa.Schema | None) -> pa.RecordBatchReader:
@@ -256,6 +265,8 @@ def _remedy(data: Any) -> str:
         return 'its column has no name; pass {"name": array}'
     if library in {"pandas", "polars"} and name == "Series":
         return "a column is no frame; pass series.to_frame()"
+    if hasattr(data, "__dlpack__"):
+        return 'its column has no name; pass {"name": tensor}'
     if isinstance(data, bytes) or not (isinstance(data, Iterable) or _is_arrow(data)):
         return (
             "give an Arrow table, batches, a reader, a data frame, rows as dictionaries, or anything with "

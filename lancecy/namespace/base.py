@@ -21,10 +21,11 @@ from lancecy.namespace.entries import MANIFEST, NAMESPACE, TABLE
 from lancecy.namespace.failures import with_codes
 from lancecy.namespace.folders import Directories
 from lancecy.namespace.names import directory_of, object_id
-from lancecy.namespace.properties import Properties
+from lancecy.namespace.properties import STORAGE, Properties
 from lancecy.namespace.view import View
 from lancecy.records import dataclass
 from lancecy.session import Session, default
+from lancecy.store.credentials import redact
 from lancecy.table.location import TableLocation
 
 __all__ = ["Found", "NamespaceBase", "choice"]
@@ -90,6 +91,8 @@ class NamespaceBase(LanceNamespace):
         self._session = session or default()
         untrusted = self._properties.untrusted
         self._root = TableLocation.of(self._properties.root, self._properties.storage_options, untrusted)
+        if self._root.storage_options:
+            self._session.remember_options(self._root.uri, self._root.storage_options)
         self._directories = Directories(self._root, self._session)
         manifest = self._location_of(MANIFEST)
         self._catalog = Catalog(
@@ -103,7 +106,9 @@ class NamespaceBase(LanceNamespace):
         return self.namespace_id()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (type(self), self._given)
+        given = {name: value for name, value in self._given.items() if not name.startswith(STORAGE)}
+        options = _as_properties(redact(self._root.storage_options))
+        return _made, (type(self), {**given, **options, "root": self._root.uri})
 
     def namespace_id(self) -> str:
         """Text that names this namespace: its class and its root."""
@@ -185,4 +190,9 @@ class NamespaceBase(LanceNamespace):
 
 
 def _made(kind: type[NamespaceBase], properties: dict[str, Any]) -> NamespaceBase:
-    return kind(**properties)
+    """A namespace that was sent, with the storage options that this process knows for its root."""
+    return kind(**{**properties, **_as_properties(default().options_for(properties["root"]))})
+
+
+def _as_properties(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{STORAGE}{name}": value for name, value in options.items()}

@@ -15,10 +15,12 @@ from lancecy.errors import nearest, printable
 from lancecy.records import dataclass
 from lancecy.store.uri import canonical_uri
 
-__all__ = ["Properties"]
+__all__ = ["STORAGE", "Properties"]
+
+STORAGE = "storage."
+"""Prefix of properties that are storage options."""
 
 _TRUE, _FALSE = frozenset({"true", "1", "yes", "y", "on"}), frozenset({"false", "0", "no", "n", "off"})
-_STORAGE = "storage."
 _FLAGS = (
     "manifest_enabled",
     "dir_listing_enabled",
@@ -91,7 +93,7 @@ class Properties:
         >>> Properties.parse({"root": "file:///my/dir/", "manifest_enabled": "no"}).manifest_enabled
         False
         """
-        rest = {name: value for name, value in given.items() if not name.startswith(_STORAGE)}
+        rest = {name: value for name, value in given.items() if not name.startswith(STORAGE)}
         root = rest.pop("root", None)
         if not root:
             raise InvalidInputError(
@@ -102,7 +104,7 @@ class Properties:
         if not retries.isdecimal():
             raise InvalidInputError(f"commit_retries is a whole number, not {printable(retries)!r}")
         flags = {name: _flag(name, rest[name]) for name in _FLAGS if name in rest}
-        options = {n.removeprefix(_STORAGE): v for n, v in given.items() if n.startswith(_STORAGE)}
+        options = {n.removeprefix(STORAGE): v for n, v in given.items() if n.startswith(STORAGE)}
         return cls(_root(str(root)), **flags, commit_retries=int(retries), storage_options=options)
 
 

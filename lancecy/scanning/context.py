@@ -81,6 +81,10 @@ class ScanContext:
         self._dictionaries = DictionaryFile(source.store, source.path, source.size, source.identity)
         self._metadata: dict[int, Fragment] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        request = ScanRequest(with_row_id=self.living is not None, with_deleted=self.living is not None)
+        return context_for, (ScanSpec.of(self.snapshot, request),)
+
     @property
     def fragments(self) -> tuple[Fragment, ...]:
         """Fragments of the snapshot, by ascending id."""

@@ -44,6 +44,9 @@ VIRTUAL_COLUMNS = (
 NULL_IF_DELETED = frozenset(("_rowid", "_rowaddr"))
 """The virtual columns that are null for deleted rows."""
 
+_MOST = 1 << 60
+"""Counts are at most so large, so that the sum of a limit and an offset is an int64."""
+
 Columns: TypeAlias = "Sequence[str] | Mapping[str, object] | None"
 """Names, or a mapping from output name to SQL text or expression; None means every column."""
 
@@ -184,7 +187,7 @@ def _count(name: str, value: int | None) -> int | None:
     number = whole_number(name, value)
     if number < 0:
         raise ValueError(f"{name} must not be negative, got {number}")
-    return number
+    return min(number, _MOST)
 
 
 def default_batch_size() -> int | None:
@@ -206,7 +209,7 @@ def default_batch_size() -> int | None:
 
 
 def positive(name: str, value: int | None) -> int | None:
-    """A number above zero; None stays None.
+    """A number above zero; None stays None. A number beyond all rows and bytes becomes one that int64 holds.
 
     Parameters
     ----------
@@ -226,7 +229,7 @@ def positive(name: str, value: int | None) -> int | None:
     number = whole_number(name, value)
     if number <= 0:
         raise ValueError(f"{name} must be positive, got {value}")
-    return number
+    return min(number, _MOST)
 
 
 def make_request(

@@ -11,9 +11,9 @@ rows are not found: each fragment's deletions are checked last.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lancecy.encodings.arrow.columns import taken
 from lancecy.errors import FormatError, RowNotFoundError
+from lancecy.keyword_options import whole_number
 from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.scanning.batches import table_of
@@ -85,6 +86,8 @@ def as_row_ids(row_ids: object) -> UInt64:
     if isinstance(row_ids, list | tuple | range):
         return _from_list(row_ids)
     found = np.asarray(row_ids)
+    if found.ndim == 1 and found.dtype == np.dtype(object):
+        return _from_list(found.tolist())
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
         raise TypeError(f"row ids must be a list of integers, not {found.dtype} of {found.ndim} dimensions")
     if found.size and found.dtype.kind == "i" and int(found.min()) < 0:
@@ -94,7 +97,9 @@ def as_row_ids(row_ids: object) -> UInt64:
 
 def _from_list(row_ids: Sequence[object]) -> UInt64:
     wrong = next((n for n in row_ids if isinstance(n, bool) or not isinstance(n, int | np.integer)), None)
-    if wrong is not None:
+    if isinstance(wrong, pa.Scalar):
+        row_ids = [whole_number("a row id", number) for number in row_ids]
+    elif wrong is not None:
         raise TypeError(f"row ids must be integers, not {type(wrong).__name__}")
     try:
         return np.array(row_ids, np.uint64)
@@ -220,7 +225,12 @@ def _as_array(indices: object) -> NDArray[Any]:
         # Faster than NumPy, which looks for the type of the numbers first.
         with suppress(TypeError, OverflowError):
             return np.frombuffer(array("q", indices), np.int64)
-    return np.asarray(indices)
+    found = np.asarray(indices)
+    is_list = isinstance(indices, list | tuple)
+    # Objects of a column of pandas, scalars of Arrow, or signed and unsigned ones, of which NumPy makes floats.
+    if found.ndim == 1 and (found.dtype == np.dtype(object) or (is_list and found.dtype.kind == "f")):
+        return np.array([whole_number("a row number", n) for n in cast(Iterable[Any], indices)])
+    return found
 
 
 def take_rows(context: ScanContext, projection: Projection, indices: ArrayLike | pa.Array) -> pa.Table:

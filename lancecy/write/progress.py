@@ -112,5 +112,8 @@ def known_rows(data: Any) -> int:
     rows = getattr(data, "num_rows", None)
     if isinstance(rows, int):
         return rows
-    is_rows = isinstance(data, list) and bool(data) and isinstance(data[0], dict)
-    return len(data) if is_rows or (hasattr(data, "columns") and hasattr(data, "__len__")) else 0
+    if isinstance(data, list):
+        return len(data) if data and isinstance(data[0], dict) else 0
+    # Not any frame: the length of a relation of DuckDB is a query, which fails while the stream of its rows is open.
+    is_frame = type(data).__module__.partition(".")[0] in ("pandas", "polars") and hasattr(data, "columns")
+    return len(data) if is_frame and hasattr(data, "__len__") else 0

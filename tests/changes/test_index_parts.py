@@ -157,6 +157,8 @@ def test_parts_take_the_place_of_those_that_they_cover(tmp_path: Path) -> None:
     assert coverage() == [[0, 1], [2], [3]]
     with pytest.raises(ValueError, match="also fragment"):
         ds.commit_existing_index_segments("a_idx", "a", [part(1)])
+    with pytest.raises(TypeError, match="create_index_uncommitted returns"):
+        ds.commit_existing_index_segments("a_idx", "a", ["a"])  # type: ignore[list-item]
     ds.commit_existing_index_segments("a_idx", "a", [part(0, 1, 2)])
     assert coverage() == [[3], [0, 1, 2]]
     answers(ds)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -103,3 +105,17 @@ def test_whole_rows_counts_and_joins(rows: pa.Table, table: PyarrowDataset) -> N
     ):
         expected = _asked(calls, rows, query)
         assert _asked(calls, table, query).to_pylist() == expected.to_pylist(), query
+
+
+def test_relations_are_written(tmp_path: Path) -> None:
+    connection = duckdb.connect()
+    numbers = "SELECT i::integer AS id, i * 2 AS x FROM range({}) AS t(i)"
+    ds = lancecy.write_dataset(connection.sql(numbers.format(5)), tmp_path / "t.lance")
+    ds.append(connection.sql("SELECT 7::integer AS id, NULL::bigint AS x"))
+    ds.merge_insert("id").when_not_matched_insert_all().execute(connection.sql(numbers.format(6)))
+    found = ds.to_pyarrow_dataset()  # noqa: F841 DuckDB finds it by its name
+    lancecy.write_dataset(
+        duckdb.sql("SELECT * FROM found WHERE id > 3"), tmp_path / "t.lance", mode="overwrite"
+    )
+    rows = lancecy.dataset(tmp_path / "t.lance").to_table().sort_by("id")
+    assert rows.to_pydict() == {"id": [4, 5, 7], "x": [8, 10, None]}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as pads
 import pytest
@@ -51,6 +53,20 @@ class _ArrayCapsule:
 def test_rows_arrive(data: object) -> None:
     found = record_batches(data).read_all()
     assert found.to_pydict() == TABLE.to_pydict()
+
+
+def test_objects_of_polars_are_values_and_not_their_addresses() -> None:
+    objects = pl.Series("d", [Decimal("1.5"), None], dtype=pl.Object)
+    frame = pl.DataFrame({"a": [1, 2]}).with_columns(objects)
+    values = [Decimal("1.5"), None]
+    assert record_batches(frame).read_all().to_pydict() == {"a": [1, 2], "d": values}
+    assert record_batches({"d": objects}).read_all()["d"].to_pylist() == values
+    wanted = pa.schema([("d", pa.decimal128(9, 3)), ("a", pa.int8())])
+    assert record_batches(frame, wanted).read_all().schema == wanted
+    with pytest.raises(SchemaError, match="column 'd' has no type .*row 0 is <object"):
+        record_batches(pl.DataFrame({"d": pl.Series([object()], dtype=pl.Object)}))
+    with pytest.raises(SchemaError, match="column 'n' is Int128"):
+        record_batches(pl.DataFrame({"n": pl.Series([1], dtype=pl.Int128)}))
 
 
 def test_lancecy_speaks_it_too() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 import lancecy
 from lancecy.errors import LanceError
+from lancecy.namespace import DirectoryNamespace
 from lancecy.namespace.entries import COLUMNS
 from tests.helpers.namespaces import (
     create,
@@ -559,6 +560,24 @@ def test_namespace_travels_in_a_pickle(tmp_path: Path) -> None:
     create(ns, "t")
     sent = pickle.loads(pickle.dumps(ns))
     assert (tables(sent), sent.namespace_id()) == (["t"], ns.namespace_id())
+
+
+@pytest.mark.parametrize("root", ["s3://sent/tables", "s3://me:p4ssw0rd@login/tables"])
+def test_pickle_of_a_namespace_has_no_secrets(root: str) -> None:
+    session = lancecy.Session()
+    properties: dict[str, Any] = {
+        "storage.secret": "p4ssw0rd",
+        "storage.anon": False,
+        "manifest_enabled": False,
+    }
+    ns = DirectoryNamespace(session=session, root=root, **properties)
+    data = pickle.dumps(ns)
+    assert b"p4ssw0rd" not in data
+    elsewhere = pickle.loads(data)
+    assert elsewhere.root == ns.root and "p4ssw0rd" not in ns.root
+    assert elsewhere.storage_options == {"anon": False}
+    here = DirectoryNamespace(root=root, **properties)
+    assert pickle.loads(pickle.dumps(here)).storage_options == here.storage_options
 
 
 # -- migration ---------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -183,3 +184,59 @@ def test_session_of_a_fragment_takes_the_same_columns(tmp_path: Path) -> None:
         fragment.open_session(["z"])
     with pytest.raises(IndexError):
         fragment.open_session(["k"]).take([9])
+
+
+def test_what_a_dataset_made_stays_at_its_version_when_the_dataset_moves(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset({"n": range(6)}, tmp_path / "t.lance", max_rows_per_file=3)
+    fragments, scanner = ds.get_fragments(), ds.scanner()
+    lazy, arrow, query = ds.to_polars_lazy(), ds.to_pyarrow_dataset(), ds.sql("SELECT * FROM dataset")
+    ds.delete("n = 1")
+    ds.add_columns({"m": "n"})
+    ds.optimize.compact_files()
+    assert [task.spec.version for task in scanner.plan().tasks] == [1, 1]
+    assert scanner.count_rows() == scanner.to_table().num_rows == 6
+    for fragment, rows in zip(fragments, ([0, 1, 2], [3, 4, 5]), strict=True):
+        assert fragment.to_table().to_pydict() == {"n": rows}
+        assert fragment.take([1]).to_pydict() == {"n": rows[1:2]}
+        assert fragment.count_rows() == fragment.count_rows("n >= 0") == 3
+    assert lazy.collect().to_dict(as_series=False) == arrow.to_table().to_pydict() == {"n": [*range(6)]}
+    assert pa.Table.from_batches(query.build().to_batch_records()).to_pydict() == {"n": [*range(6)]}
+    assert ds.get_fragments()[0].to_table().to_pydict() == {"n": [0, 2, 3, 4, 5], "m": [0, 2, 3, 4, 5]}
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_comparisons_stay_at_their_versions_when_the_dataset_moves(stable: bool, tmp_path: Path) -> None:
+    ds = lancecy.write_dataset({"n": [1, 2]}, tmp_path / "t.lance", enable_stable_row_ids=stable)
+    ds.append({"n": [3, 4]})
+    opened = lancecy.dataset(tmp_path / "t.lance")
+    made = [ds.changes(since=1), ds.diff(1), opened.diff(1, ds)]
+    ds.append({"n": [5]})
+    ds.add_columns({"m": "n"})
+    for found in made:
+        assert found.to_table()["n"].to_pylist() == [3, 4]
+    assert made[0].schema.names == ["n", "_rowid", "_change_type", "_commit_version"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"filter": lancecy.col("n") > 1, "order_by": [("n", "descending")]},
+        {"columns": {"twice": "n * 2"}, "limit": 2},
+        {"include_deleted_rows": True, "with_row_id": True},
+        {"nearest": {"column": "v", "q": [2.0, 0.0], "k": 2}},
+    ],
+    ids=["order", "computed", "deleted", "nearest"],
+)
+def test_scanners_and_statistics_are_pickled_at_their_version(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
+    vectors = pa.array([[n, 0.0] for n in range(4)], pa.list_(pa.float32(), 2))
+    ds = lancecy.write_dataset({"n": range(4), "v": vectors}, tmp_path / "t.lance")
+    ds.delete("n = 1")
+    scanner, stats = ds.scanner(**options), ds.stats
+    expected, counts = scanner.to_table(), stats.dataset_stats()
+    ds.delete("n = 2")
+    for copy in (pickle.loads(pickle.dumps((scanner, stats))), deepcopy((scanner, stats))):
+        assert copy[0].to_table().equals(expected)
+        assert copy[0].schema == expected.schema
+        assert copy[1].dataset_stats() == counts

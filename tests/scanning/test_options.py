@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -233,3 +236,32 @@ def test_doors_to_other_engines_take_the_options_of_opening(ds: lancecy.Dataset)
         with pytest.raises(ValueError, match="open already"):
             door(*arguments, version=1)
     assert len(lancecy.scan(ds, version=None, untrusted=False)) == 100
+
+
+@pytest.mark.parametrize("huge", [sys.maxsize, 2**63, 2**64, 10**40])
+def test_huge_numbers_are_no_limit(ds: lancecy.Dataset, huge: int) -> None:
+    assert ds.to_table(limit=huge, offset=90).num_rows == 10
+    assert ds.to_table(limit=huge, offset=90, filter="id >= 0", order_by=["x"]).num_rows == 10
+    assert ds.to_table(offset=huge).num_rows == ds.slice(huge, huge + 1).num_rows == 0
+    assert ds.head(huge).num_rows == ds.scanner(limit=huge).count_rows() == 100
+    for strict in (False, True):
+        batches = ds.to_batches(batch_size=huge, strict_batch_size=strict, memory_bytes=huge)
+        assert sum(batch.num_rows for batch in batches) == 100
+
+
+def test_rows_are_taken_by_objects_that_are_integers(ds: lancecy.Dataset) -> None:
+    rows = pa.array([5, 1])
+    right: list[Any] = [
+        list(rows),
+        np.array([5, 1], object),
+        [np.int8(5), np.uint64(1)],
+        pd.Series([5, 1], dtype=object),
+    ]
+    for numbers in right:
+        for found in (ds.take(numbers), ds.take_rows(numbers)):
+            assert found["id"].to_pylist() == [5, 1]
+    refused: list[Any] = [list(pa.array([5, None])), np.array([5, True], object), [pa.scalar(1.5)], ["5"]]
+    for wrong in refused:
+        for take in (ds.take, ds.take_rows):
+            with pytest.raises(TypeError, match=r"integers|whole number"):
+                take(wrong)

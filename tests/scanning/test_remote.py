@@ -74,7 +74,7 @@ def test_tasks_for_s3_carry_no_secret_and_run_in_this_process(
     root, _ = buckets
     ds = lancecy.dataset(root, storage_options=s3_server.storage_options)
     tasks = ds.scanner(["id"]).plan().tasks
-    assert SECRET.encode() not in pickle.dumps(tasks) + pickle.dumps(ds)
+    assert SECRET.encode() not in pickle.dumps(tasks) + pickle.dumps(ds) + pickle.dumps(ds.scanner())
     found = [n for task in pickle.loads(pickle.dumps(tasks)) for n in read(task)["id"].to_pylist()]
     assert found == list(ROWS)
 

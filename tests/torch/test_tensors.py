@@ -232,3 +232,16 @@ def test_nothing_is_copied_that_need_not_be(vectors: lancecy.Dataset) -> None:
     own = pa.array(np.arange(5.0))
     assert lancecy.torch.to_tensor({"c": own}).data_ptr() == own.buffers()[1].address  # type: ignore[union-attr]
     assert lancecy.torch.to_tensor({"c": own}, copy=True).data_ptr() != own.buffers()[1].address  # type: ignore[union-attr]
+
+
+def test_tensors_are_written_as_columns() -> None:
+    import torch
+
+    tensors = {"n": torch.arange(3), "b": torch.tensor([True, False, True]), "v": torch.ones(3, 2)}
+    found = lancecy.write_dataset(tensors, "memory://tensors").to_table()
+    assert found.schema.types == [pa.int64(), pa.bool_(), pa.list_(F32, 2)]
+    assert found.to_pydict() == {name: tensor.tolist() for name, tensor in tensors.items()}
+    with pytest.raises(SchemaError, match=r"column 'w' is torch.float32: .*detach"):
+        lancecy.write_dataset({"w": torch.ones(3, requires_grad=True)}, "memory://gradients")
+    with pytest.raises(TypeError, match="its column has no name"):
+        lancecy.write_dataset(torch.ones(3), "memory://nameless")
