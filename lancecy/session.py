@@ -81,6 +81,7 @@ class Session:
     ) -> None:
         self.limits = limits
         self.cache = ByteCache(cache_bytes)
+        self._owner = _Owner(self.cache)
         self.key = next(_numbers)
         self.outages = Outages()
         self._pools = Pools(threads)
@@ -343,10 +344,17 @@ class Session:
         for session in (self, *self._siblings.values()):
             session.cache.clear()
 
+
+class _Owner:
+    """Empties a cache when no session uses it any more: cached values refer to the cache, and would wait for the collector."""
+
+    __slots__ = ("_cache",)
+
+    def __init__(self, cache: ByteCache) -> None:
+        self._cache = cache
+
     def __del__(self) -> None:
-        # Cached values refer to the cache.
-        if "cache" in vars(self):
-            self.cache.clear()
+        self._cache.clear()
 
 
 def _folder_and_name(uri: str) -> tuple[str, str]:

@@ -209,7 +209,7 @@ def test_comparisons_stay_at_their_versions_when_the_dataset_moves(stable: bool,
     ds = lancecy.write_dataset({"n": [1, 2]}, tmp_path / "t.lance", enable_stable_row_ids=stable)
     ds.append({"n": [3, 4]})
     opened = lancecy.dataset(tmp_path / "t.lance")
-    made = [ds.changes(since=1), ds.diff(1), opened.diff(1, ds)]
+    made: list[Any] = [ds.changes(since=1), ds.diff(1), opened.diff(1, ds)]
     ds.append({"n": [5]})
     ds.add_columns({"m": "n"})
     for found in made:

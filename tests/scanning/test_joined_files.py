@@ -94,6 +94,37 @@ def test_deleted_rows_and_other_fields_are_left_out(tables: tuple[lancecy.Datase
     ]
 
 
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+@pytest.mark.parametrize("odd", [[0], [17, 39], [*range(0, 40, 2)]], ids=["the first", "two", "every second"])
+def test_files_of_other_encodings_are_among_many(version: str, odd: list[int], tmp_path: Path) -> None:
+    parts = []
+    for file in range(40):
+        numbers = range(file * 20, file * 20 + 20)
+        changed = file in odd
+        parts.append(
+            pa.table(
+                {
+                    "key": pa.array(numbers, pa.int64()),
+                    "number": pa.array([None if changed and n % 3 else n * n for n in numbers], pa.int64()),
+                    "text": pa.array(["" if changed else f"text {n} of some words" * 4 for n in numbers]),
+                    "list": pa.array([[n] if changed else [n, None, n][: n % 4] for n in numbers]),
+                    "struct": pa.array(
+                        [None if changed and version != "2.0" else {"a": n} for n in numbers],
+                        pa.struct({"a": pa.int64()}),
+                    ),
+                }
+            )
+        )
+    table = pa.concat_tables(parts)
+    ds = lancecy.write_dataset(table, str(tmp_path / "t"), data_storage_version=version, max_rows_per_file=20)
+    some = [0, 19, 20, 345, 346, 777, 799]
+    for _ in range(3):
+        assert _same(ds.to_table(), table)
+        assert _same(ds.take(some), table.take(some))
+        found = ds.to_table(columns=["text", "number", "struct"], filter="key % 7 = 2")
+        assert _same(found, table.select(["text", "number", "struct"]).take(list(range(2, 800, 7))))
+
+
 def test_files_with_other_dictionaries_give_distinct_categories(tmp_path: Path) -> None:
     parts = [pa.table({"c": pa.array(words).dictionary_encode()}) for words in (["a", "b"], ["b", "c", "a"])]
     for version in ("2.0", "2.1"):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from pathlib import Path
 
 import pytest
 
+import lancecy
 from lancecy import session as module
 from lancecy.errors import UnsupportedError
 from lancecy.limits import Limits
@@ -105,6 +108,24 @@ def test_pickle_carries_settings_only(tmp_path: Path) -> None:
     assert len(again._stores) == 0
     assert again.key != session.key
     session.close()
+
+
+def test_what_a_session_keeps_is_freed_with_it(tmp_path: Path) -> None:
+    """Not only when the collector runs: cached values refer to the cache."""
+    lancecy.write_dataset({"a": range(9), "s": ["x"] * 9}, tmp_path / "t", max_rows_per_file=3)
+    gc.collect()
+    gc.disable()
+    try:
+        session = Session()
+        ds = lancecy.dataset(tmp_path / "t", session=session)
+        ds.to_table(filter="a > 1")
+        ds.scanner().analyze()  # by a session that shares the cache
+        assert len(session.cache)
+        cache, owner = weakref.ref(session.cache), weakref.ref(session)
+        del ds, session
+        assert cache() is None and owner() is None
+    finally:
+        gc.enable()
 
 
 def test_default_is_one_per_process() -> None:
