@@ -217,7 +217,7 @@ def _groups(
         return []
     few = [units[at : at + MOST_FILES] for at in range(0, len(units), MOST_FILES)]
     # Of tiny files no column needs to be looked at.
-    if _are_small(units) and _most_bytes(units) < _TINY_UNIT_BYTES * len(units):
+    if _stored_bytes(units) < _TINY_UNIT_BYTES * len(units) and _are_small(units):
         return few
     if _is_little(units, fields):
         return few
@@ -256,7 +256,12 @@ def _is_little(units: Sequence[FilteredUnit], fields: Sequence[Field]) -> bool:
 def _are_few_bytes(units: Sequence[FilteredUnit], fields: Sequence[Field]) -> bool:
     """Whether one thread reads all units sooner than several do."""
     # Of small files and of few rows no column needs to be looked at.
-    return _most_bytes(units) < INLINE_BYTES or sum(_read_bytes(c, fields) for c in units) < INLINE_BYTES
+    if (
+        _stored_bytes(units) < INLINE_BYTES
+        or sum(_read_part(c) * whole_bytes_of(c) for c in units) < INLINE_BYTES
+    ):
+        return True
+    return sum(_read_bytes(c, fields) for c in units) < INLINE_BYTES
 
 
 def _parts(
@@ -294,9 +299,8 @@ def _read_bytes(unit: FilteredUnit, fields: Sequence[Field]) -> float:
     return bytes_of(unit, fields) * _read_part(unit)
 
 
-def _most_bytes(units: Sequence[FilteredUnit]) -> float:
-    """The most that :func:`_read_bytes` says of units together, without a look at any field."""
-    return sum(_read_part(c) * whole_bytes_of(c) for c in units)
+def _stored_bytes(units: Sequence[FilteredUnit]) -> int:
+    return sum(c.files.stored_bytes for c in units)
 
 
 def _read_part(unit: FilteredUnit) -> float:

@@ -36,7 +36,7 @@ from lancecy.encodings.v21.chunk_tables import (
 )
 from lancecy.encodings.v21.miniblock import ChunkRows, decoded, decoded_together
 from lancecy.encodings.v21.programs import PageSymbols, Wanted, program_of
-from lancecy.encodings.v21.repdef import LeafPage, rows_per_value
+from lancecy.encodings.v21.repdef import LeafPage
 from lancecy.errors import FormatError, UnsupportedError
 from lancecy.limits import Limits
 from lancecy.records import dataclass
@@ -47,7 +47,6 @@ from lancecy.store.reads import Ranges, Read, SourceFile, Span
 
 __all__ = [
     "JoinedPages",
-    "are_few_groups",
     "is_read_by_page",
     "joined_pages",
     "page_groups",
@@ -58,8 +57,6 @@ Int64 = NDArray[np.int64]
 
 _FEW = 2
 """Fewest pages that are read together."""
-_FEW_OF_GROUP = 8
-"""Fewest pages of a group on average, if groups are few."""
 _SMALL_PAGE = 64 << 10
 """Pages of at most this many bytes on average are fetched whole: a second round costs more."""
 _MOST_BYTES = 256 << 10
@@ -147,14 +144,6 @@ def page_groups(column: Column, chain: tuple[Field, ...], rows: RowSelection) ->
         found = _groups(column)
         column.memory.keep(0, "groups", found, 500 + found.nbytes)
     return found if found.size else None
-
-
-def are_few_groups(column: Column, chain: tuple[Field, ...]) -> bool:
-    """Whether nearly all pages of a column are read together with others."""
-    if column.num_pages < _FEW or has_no_values(chain[-1]) or rows_per_value(chain) != 1:
-        return False
-    groups = _groups(column).size - 1
-    return groups == 1 or 0 < groups * _FEW_OF_GROUP <= column.num_pages
 
 
 def _groups(column: Column) -> Int64:

@@ -16,14 +16,16 @@ from lancecy.encodings.model.block import Block, Leaves, Pieces
 from lancecy.encodings.model.pages import Column
 from lancecy.encodings.several_files import copied, kept_columns, rows_of_all, stand_in
 from lancecy.encodings.v20.pages import served
-from lancecy.encodings.v21.joined_pages import are_few_groups
-from lancecy.encodings.v21.leaf import LeafRows, read_leaf, read_leaves
+from lancecy.encodings.v21.joined_pages import JoinedPages, page_groups, read_joined
+from lancecy.encodings.v21.leaf import LeafRows, finished, read_leaf, read_leaves
+from lancecy.encodings.v21.repdef import rows_per_value
 from lancecy.errors import LanceError
 from lancecy.file.tail import TAIL_BYTES
 from lancecy.file.v2.columns import FileColumns
 from lancecy.file.v2.fields import Leaf
 from lancecy.file.v2.parsed_together import JoinedField, join_fields, parse_together
 from lancecy.file.v2.values import FieldRead, disagreement, read_fields
+from lancecy.limits import Limits
 from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
@@ -194,15 +196,11 @@ def _made(several: SeveralFiles, field: Field) -> _Joined | None:
 
 
 def _with_bytes(several: SeveralFiles, found: _Joined | None, cache: ByteCache) -> Read[_Joined | None]:
-    """The columns with their bytes if these are few; since 2.1, only columns whose pages are read together."""
+    """The columns with their bytes if these are few."""
     if found is None:
         return None
     files, known = several.sources, found.field.known
-    columns = dict(known.columns)
-    for leaf in known.leaves:
-        number = leaf.chain[-1].id
-        if not are_few_groups(columns[number], leaf.chain):
-            del columns[number]
+    columns = known.columns
     stored = sum(column.nbytes for column in columns.values())
     is_cheap = all(file.store.traits.is_mapped or file.size <= TAIL_BYTES for file in files)
     if is_cheap and 0 < stored <= _MOST_KEPT and _is_little(found, stored):
@@ -237,11 +235,20 @@ def _read_joined(several: SeveralFiles, field: Field, joined: _Joined) -> Read[B
         for leaf in known.leaves:
             column = known.columns.get(leaf.chain[-1].id)
             if column is not None:
-                read = read_leaf(leaf.chain, column, file, rows, limits)
-                found[leaf.chain[-1].id] = served(read, memory)
+                found[leaf.chain[-1].id] = served(_leaf(leaf.chain, column, rows, file, limits), memory)
         return (yield from _leaves(several, field, known.leaves, found))
     whole = FieldRead(field, known, _none_after, file, rows, limits).alone()
     return (yield from copied(whole, several.sources)) if memory is None else served(whole, memory)
+
+
+def _leaf(
+    chain: tuple[Field, ...], column: Column, rows: RowSelection, file: SourceFile, limits: Limits
+) -> Read[Block]:
+    groups = page_groups(column, chain, rows) if rows_per_value(chain) == 1 else None
+    if groups is None or groups.size > 2:
+        return (yield from read_leaf(chain, column, file, rows, limits))
+    page = yield from read_joined(JoinedPages(column, 0, column.num_pages), chain, rows, file, limits)
+    return finished(page, chain)
 
 
 def _leaves(
