@@ -6,7 +6,7 @@ What cannot be joined is read file by file; so is everything once more after an 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import field as attribute
 from dataclasses import replace
 from weakref import ref
@@ -41,6 +41,8 @@ _MOST_KEPT = 4 << 20
 """Most bytes of a field of several files that are kept in one memory."""
 _MOST_COPIED = 256 << 10
 """Most bytes of a column of a file, on average, that are copied together with others before they are decoded."""
+_MOST_COPIED_CHUNKS = 32 << 10
+"""The same for files of 2.1 and later whose bytes are not kept: their chunks are found in less time than more are copied."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,7 +122,7 @@ def read_in_turn(several: SeveralFiles, field: Field) -> Read[Block]:
     first = reads[0].known
     if first.form is None or any(read.known.form is not first.form for read in reads):
         return Pieces(sum(map(len, several.rows)), tuple((yield from read_fields(reads))))
-    return (yield from _leaves(several, field, first.leaves, {}))
+    return (yield from _leaves(several, first.leaves, reads))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -203,12 +205,12 @@ def _with_bytes(several: SeveralFiles, found: _Joined | None, cache: ByteCache) 
     columns = known.columns
     stored = sum(column.nbytes for column in columns.values())
     is_cheap = all(file.store.traits.is_mapped or file.size <= TAIL_BYTES for file in files)
-    if is_cheap and 0 < stored <= _MOST_KEPT and _is_little(found, stored):
+    if is_cheap and 0 < stored <= min(_MOST_KEPT, _MOST_COPIED * len(files) * len(columns)):
         kept = yield from kept_columns(columns, files, cache)
         maps = {number: ref(memory) for number, memory in kept.maps.items()}
         with_bytes = replace(found.field, known=replace(known, columns=kept.columns))
         return _Joined(with_bytes, stand_in(files, kept.memory), kept.memory, maps)
-    return None if known.leaves else found
+    return found
 
 
 def _has_changed(several: SeveralFiles, found: _Joined) -> bool:
@@ -224,19 +226,16 @@ def _has_changed(several: SeveralFiles, found: _Joined) -> bool:
 
 
 def _is_little(found: _Joined, nbytes: float) -> bool:
-    return nbytes <= _MOST_COPIED * found.field.file_bytes.size * len(found.field.known.columns)
+    known = found.field.known
+    most = _MOST_COPIED_CHUNKS if known.leaves and found.memory is None else _MOST_COPIED
+    return nbytes <= most * found.field.file_bytes.size * len(known.columns)
 
 
 def _read_joined(several: SeveralFiles, field: Field, joined: _Joined) -> Read[Block]:
     known, file, memory = joined.field.known, joined.file, joined.memory
     rows, limits = rows_of_all(several.rows), several.files[0].limits
-    if known.leaves and memory is not None:
-        found = {}
-        for leaf in known.leaves:
-            column = known.columns.get(leaf.chain[-1].id)
-            if column is not None:
-                found[leaf.chain[-1].id] = served(_leaf(leaf.chain, column, rows, file, limits), memory)
-        return (yield from _leaves(several, field, known.leaves, found))
+    if len(known.leaves) == 1 and memory is not None:
+        return served(_leaf(known.leaves[0].chain, known.column, rows, file, limits), memory)
     whole = FieldRead(field, known, _none_after, file, rows, limits).alone()
     return (yield from copied(whole, several.sources)) if memory is None else served(whole, memory)
 
@@ -251,17 +250,9 @@ def _leaf(
     return finished(page, chain)
 
 
-def _leaves(
-    several: SeveralFiles, field: Field, leaves: Sequence[Leaf], found: Mapping[int, Block]
-) -> Read[Block]:
-    """The leaves of a field of files of 2.1 and later; those that are not found already are read."""
-    left = [leaf for leaf in leaves if leaf.chain[-1].id not in found]
-    reads = several.each([field]) if left else []
-    rest = yield from gather(
-        [_leaf_in_turn([read for mine in reads for read in mine], leaf) for leaf in left]
-    )
-    read = iter(rest)
-    blocks = [found[number] if (number := leaf.chain[-1].id) in found else next(read) for leaf in leaves]
+def _leaves(several: SeveralFiles, leaves: Sequence[Leaf], reads: Sequence[FieldRead]) -> Read[Block]:
+    """The leaves of a field of files of 2.1 and later."""
+    blocks = yield from gather([_leaf_in_turn(reads, leaf) for leaf in leaves])
     if len(blocks) == 1:
         return blocks[0]
     differ = first_disagreement([leaf.chain for leaf in leaves], blocks)
