@@ -174,10 +174,13 @@ def _joined(several: SeveralFiles, field: Field) -> Read[_Joined | None]:
         elif several.files[0].container.version == (2, 0):
             found = _made(several, field)
         _keep(several, field, found, is_final)
-    # Of large columns, only few rows are copied.
-    if found is None or found.memory is not None or _is_little(found, found.stored_bytes(several.rows)):
+    if found is None or found.memory is not None:
         return found
-    return None
+    # Where chunks are looked for, each file keeps where its own are.
+    if found.field.known.leaves and not _are_most(several.rows):
+        return None
+    # Of large columns, only few rows are copied.
+    return found if _is_little(found, found.stored_bytes(several.rows)) else None
 
 
 def _are_most(several: Sequence[RowSelection]) -> bool:
