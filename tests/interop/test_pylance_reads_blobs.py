@@ -187,6 +187,19 @@ def test_cleanup_keeps_blobs_in_use_and_takes_the_others(tmp_path: Path) -> None
     check(str(tmp_path / "t"), "b", LARGE[::-1])
 
 
+@pytest.mark.parametrize("item", [FIELD, lance.blob_field("b")])
+def test_lists_of_blobs_are_appended_by_pylance(tmp_path: Path, item: pa.Field) -> None:
+    values = lance.blob_array([b"a", None]) if item is not FIELD else pa.array([b"a", None], item.type)
+    kind = pa.list_(item.with_name("item"))
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), values, type=kind)
+    table, uri = pa.table({"l": lists}), str(tmp_path / "t")
+    lancecy.write_dataset(table, uri, data_storage_version="2.2")
+    lance.write_dataset(table, uri, mode="append")
+    for found in (lance.dataset(uri), lancecy.dataset(uri)):
+        rows = found.to_table()["l"].to_pylist()
+        assert [[blob and blob["size"] for blob in row] for row in rows] == [[1], [None]] * 2
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
