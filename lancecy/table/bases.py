@@ -211,9 +211,8 @@ class Bases:
             self._settle(base_id, path)
             store, prefix = self._place_once(base_id)
             return store, prefix + path
-        check_text(uri, "place of a blob")
-        folder, name = _split(uri)
-        store, prefix = self._named("the folder of a blob", _canonical(folder, "place of a blob"))
+        folder, name = _object(uri)
+        store, prefix = self._named("the folder of a blob", folder)
         return store, prefix + name
 
     def table(self, uri: str) -> tuple[Store, str]:
@@ -469,15 +468,19 @@ class Bases:
 
 def canonical_base(base: BasePath) -> str:
     """The canonical place of a base; an invalid one is refused."""
-    what = f"path of base {base.id}"
-    uri = _canonical(base.path, what)
+    return _canonical_folder(base.path, f"path of base {base.id}")
+
+
+def _canonical_folder(path: str, what: str) -> str:
+    """The canonical place of a folder; in buckets, its percent-encoding is undone."""
+    uri = _canonical(path, what)
     if scheme_of(uri) in ("file", "http", "https"):
         return uri
     # pylance (14.0.2) reads "%20" in a bucket as a space, and both must find the same files.
     scheme, _, rest = uri.partition("://")
     bucket, slash, folder = rest.partition("/")
     folder = unquote(folder)
-    _check_marks(folder, base.path, what)
+    _check_marks(folder, path, what)
     return f"{scheme}://{bucket}{slash}{folder}"
 
 
@@ -526,16 +529,18 @@ def _check_marks(rest: str, path: str, what: str) -> None:
     raise PathPolicyError(f"{what} is {path!r}: {mark!r} ends the path of a URI; {remedy}")
 
 
-def _split(uri: str) -> tuple[str, str]:
-    """Folder and name of an object; the percent-encoding of a file URI is undone, as for its folder."""
+def _object(uri: str) -> tuple[str, str]:
+    """Canonical folder and name of an object; its percent-encoding is undone where that of folders is."""
+    check_text(uri, "place of a blob")
     cut = uri.rfind("/") + 1
     folder, name = uri[:cut], uri[cut:]
     match = _URI.match(uri)
     if match is not None and ("?" in name or "#" in name):
         raise PathPolicyError(f"place of a blob is {uri!r}: it has a query")
-    if match is not None and match[0].lower() == "file://":
+    place = _canonical_folder(folder, "place of a blob")
+    if match is not None and scheme_of(place) not in ("http", "https"):
         name = unquote(name)
-    return folder, check_name(name, "name of a blob")
+    return place, check_name(name, "name of a blob")
 
 
 def _below(uri: str, root: str) -> str | None:

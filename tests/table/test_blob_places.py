@@ -90,6 +90,19 @@ def test_untrusted_tables_read_what_is_granted_without_maps_and_links() -> None:
     assert [(mapped, follow) for _, _, mapped, follow in session.opened] == [(False, False)]
 
 
+@pytest.mark.parametrize(
+    ("uri", "place"),
+    [
+        ("s3://other/m/a%20b%2B.bin", "s3://other/m/a b+.bin"),
+        ("s3://other/my%20media/ü.bin", "s3://other/my media/ü.bin"),
+        ("s3://lake/t/ext/a%25.bin", "s3://lake/t/ext/a%.bin"),
+    ],
+)
+def test_the_percent_encoding_of_objects_in_buckets_is_undone_as_by_pylance(uri: str, place: str) -> None:
+    bases, _, _ = make_bases(root="s3://lake/t")
+    assert place_of(bases, 0, uri) == place
+
+
 @folded(
     "uri",
     [
