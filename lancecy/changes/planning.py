@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from lancecy.changes.base_files import check_targets, other_tables
+from lancecy.changes.given_blobs import GivenBlobs
 from lancecy.changes.legacy import check_versions, dictionaries_for, with_dictionaries
 from lancecy.changes.options import WriteRequest, with_durability
 from lancecy.errors import ExistsError, UnsupportedError
@@ -38,6 +39,8 @@ from lancecy.write.targets import base_paths_of, check_outside, least_filled_fir
 __all__ = ["Plan", "planned", "planned_move", "target_schema"]
 
 _DEFAULT_VERSION = "2.1"
+_OF_BLOBS = "2.2"
+"""The first version that holds columns of ``lance.blob.v2``."""
 _ALIASES = {"stable": _DEFAULT_VERSION, "legacy": "0.1"}
 
 
@@ -113,7 +116,16 @@ class Plan:
         """
         folder, turn = self.folder(location, session, options), number % len(self.targets)
         bases = self.targets[turn:] + self.targets[:turn]
-        return NewFiles(self.written, self.version, bases, folder, options.limits, self.dictionaries, tag)
+        outside = GivenBlobs(
+            self._opened(location, session),
+            location.uri,
+            session,
+            options.anywhere_blobs,
+            options.external_blobs == "ingest",
+        )
+        return NewFiles(
+            self.written, self.version, bases, folder, options.limits, self.dictionaries, tag, outside
+        )
 
     def folder(self, location: TableLocation, session: Session, options: WriteRequest) -> Folder:
         """The function that maps a base to the place of its data files.
@@ -124,14 +136,18 @@ class Plan:
         session : Session
         options : WriteRequest
         """
-        allowed = location.allowing(map(canonical_base, self.bases))
-        bases = Bases(allowed.open(session), allowed, BasePaths(self.base_paths), session)
+        bases = self._opened(location, session)
 
         def folder(base_id: int | None) -> tuple[Store, str]:
             store, prefix = bases.folder(base_id, DATA)
             return with_durability(store, options.durable), prefix
 
         return folder
+
+    def _opened(self, location: TableLocation, session: Session) -> Bases:
+        """The resolver for all bases."""
+        allowed = location.allowing(map(canonical_base, self.bases))
+        return Bases(allowed.open(session), allowed, BasePaths(self.base_paths), session)
 
     def operation(self, options: WriteRequest, fragments: Sequence[Fragment], is_new: bool) -> Operation:
         """The operation that adds the fragments to the table.
@@ -202,7 +218,7 @@ def planned(
     if snapshot is None:
         check_new_place(location, session)
     _check(snapshot, options)
-    version = _version(snapshot, options)
+    version = _version(snapshot, options, data)
     if version >= "2.2":
         data = with_blobs(data)
     if snapshot is None or options.mode == "overwrite":
@@ -270,11 +286,14 @@ def _check(snapshot: Snapshot | None, options: WriteRequest) -> None:
         raise ValueError("stable row ids are chosen when a table is created, and this one has none")
 
 
-def _version(snapshot: Snapshot | None, options: WriteRequest) -> str:
+def _version(snapshot: Snapshot | None, options: WriteRequest, data: pa.Schema | None = None) -> str:
     if options.data_version is not None:
         return _ALIASES.get(options.data_version, options.data_version)
     if snapshot is None:
-        return _DEFAULT_VERSION
+        has_blobs = data is not None and any(
+            node.is_blob and node.is_struct for field in schema_of(data).fields for node in field.walk()
+        )
+        return _OF_BLOBS if has_blobs else _DEFAULT_VERSION
     stated = snapshot.manifest.data_version
     if stated:
         return stated

@@ -30,7 +30,7 @@ import re
 import uuid
 from contextlib import suppress
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from lancecy.errors import (
     DatasetNotFoundError,
@@ -63,6 +63,8 @@ from lancecy.table.paths import (
 
 __all__ = ["Bases", "canonical_base", "spelling"]
 
+_IN_PATHS = "/!$&'()*+,;=:@"
+"""Characters that stay as they are in the paths of URIs, beside letters and digits."""
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://")
 
 
@@ -214,6 +216,40 @@ class Bases:
         folder, name = _object(uri)
         store, prefix = self._named("the folder of a blob", folder)
         return store, prefix + name
+
+    def blob_place(self, uri: str) -> tuple[int, str]:
+        """How a descriptor names the object at a URI: the inverse of :meth:`blob`.
+
+        Parameters
+        ----------
+        uri : str
+            Absolute path or URI.
+
+        Returns
+        -------
+        (base_id, path)
+            A path from the folder of the innermost base that the object is in; bases that are tables do not count. 0 and
+            an absolute URI if there is none.
+
+        Raises
+        ------
+        PathPolicyError
+            The URI does not name an object.
+        """
+        folder, name = _object(uri)
+        place = f"{folder.rstrip('/')}/{name}"
+        found: list[tuple[int, int, str]] = []
+        for number, base in self._bases.by_id.items():
+            path = None if base.is_dataset_root else _below(place, self._uri(base))
+            if path:
+                found.append((len(path), number, path))
+        if found:
+            _, number, path = min(found)
+            return number, path
+        if scheme_of(place) in ("http", "https"):
+            return 0, uri
+        scheme, mark, path = place.rpartition("://")
+        return 0, f"{scheme or 'file'}{mark or '://'}{quote(path, _IN_PATHS)}"
 
     def table(self, uri: str) -> tuple[Store, str]:
         """Store of another table that this one names, and the prefix of its paths (raises as :meth:`data`)."""

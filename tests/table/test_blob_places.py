@@ -103,6 +103,28 @@ def test_the_percent_encoding_of_objects_in_buckets_is_undone_as_by_pylance(uri:
     assert place_of(bases, 0, uri) == place
 
 
+@pytest.mark.parametrize(
+    ("uri", "place"),
+    [
+        ("file:///media/a%20b.bin", (3, "a b.bin")),
+        ("/media/a%20b.bin", (3, "a%20b.bin")),
+        ("/media/sub/x/a.bin", (4, "x/a.bin")),
+        ("/media/table/a.bin", (3, "table/a.bin")),
+        ("/mediax/a %#.bin", (0, "file:///mediax/a%20%25%23.bin")),
+        ("S3://lake/a b%20c.bin", (0, "s3://lake/a%20b%20c.bin")),
+        ("https://example.org/a%20b.bin", (0, "https://example.org/a%20b.bin")),
+    ],
+)
+def test_an_object_is_named_by_the_innermost_base_that_is_no_table(uri: str, place: tuple[int, str]) -> None:
+    bases, session, _ = make_bases(
+        make_base(3, "/media", is_dataset_root=False),
+        make_base(4, "/media/sub", is_dataset_root=False),
+        make_base(5, "/media/table", is_dataset_root=True),
+    )
+    assert bases.blob_place(uri) == place
+    assert session.opened == []
+
+
 @folded(
     "uri",
     [
