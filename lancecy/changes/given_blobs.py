@@ -33,8 +33,6 @@ class GivenBlobs:
     ----------
     bases : Bases
         Those of the table after the write.
-    root : str
-        URI of the table.
     session : Session
     anywhere : bool
         Whether objects may be outside of the bases.
@@ -42,8 +40,8 @@ class GivenBlobs:
         Whether the bytes of the objects are written instead of references.
     """
 
-    def __init__(self, bases: Bases, root: str, session: Session, anywhere: bool, ingest: bool) -> None:
-        self._bases, self._root, self._session = bases, root, session
+    def __init__(self, bases: Bases, session: Session, anywhere: bool, ingest: bool) -> None:
+        self._bases, self._session = bases, session
         self._anywhere, self._ingest = anywhere, ingest
 
     def place(self, uri: str) -> tuple[int, str]:
@@ -66,7 +64,7 @@ class GivenBlobs:
                 "allow_external_blob_outside_bases=True, or with external_blob_mode='ingest', which copies the bytes"
             )
         store, inner = self._bases.blob(base_id, path)
-        if store.uri == self._root and inner.partition("/")[0] in OWN_FOLDERS:
+        if store is self._bases.root and inner.partition("/")[0] in OWN_FOLDERS:
             raise PathPolicyError(
                 f"the blob at {printable(uri)!r} is in a folder that the table keeps for its own files, which a cleanup "
                 "removes: give its bytes, or call write_dataset with external_blob_mode='ingest'"

@@ -115,16 +115,14 @@ class Plan:
             Number of the writer. Each writer begins with the next base, so that all fill evenly.
         """
         folder, turn = self.folder(location, session, options), number % len(self.targets)
-        bases = self.targets[turn:] + self.targets[:turn]
-        outside = GivenBlobs(
-            self._opened(location, session),
-            location.uri,
-            session,
-            options.anywhere_blobs,
-            options.external_blobs == "ingest",
-        )
+        turns = self.targets[turn:] + self.targets[:turn]
+        outside = None
+        if _has_blobs(self.written):
+            bases = self._opened(location, session)
+            ingest = options.external_blobs == "ingest"
+            outside = GivenBlobs(bases, session, options.anywhere_blobs, ingest)
         return NewFiles(
-            self.written, self.version, bases, folder, options.limits, self.dictionaries, tag, outside
+            self.written, self.version, turns, folder, options.limits, self.dictionaries, tag, outside
         )
 
     def folder(self, location: TableLocation, session: Session, options: WriteRequest) -> Folder:
@@ -286,14 +284,16 @@ def _check(snapshot: Snapshot | None, options: WriteRequest) -> None:
         raise ValueError("stable row ids are chosen when a table is created, and this one has none")
 
 
+def _has_blobs(schema: Schema) -> bool:
+    """Whether a schema has columns of ``lance.blob.v2``."""
+    return any(node.is_blob and node.is_struct for field in schema.fields for node in field.walk())
+
+
 def _version(snapshot: Snapshot | None, options: WriteRequest, data: pa.Schema | None = None) -> str:
     if options.data_version is not None:
         return _ALIASES.get(options.data_version, options.data_version)
     if snapshot is None:
-        has_blobs = data is not None and any(
-            node.is_blob and node.is_struct for field in schema_of(data).fields for node in field.walk()
-        )
-        return _OF_BLOBS if has_blobs else _DEFAULT_VERSION
+        return _OF_BLOBS if data is not None and _has_blobs(schema_of(data)) else _DEFAULT_VERSION
     stated = snapshot.manifest.data_version
     if stated:
         return stated

@@ -29,6 +29,7 @@ from __future__ import annotations
 import re
 import uuid
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -101,6 +102,11 @@ class Bases:
 
     def __repr__(self) -> str:
         return f"<Bases of {self._root.uri}: {sorted(self._bases.by_id)}>"
+
+    @property
+    def root(self) -> Store:
+        """The store of the table's own folder."""
+        return self._root
 
     def data(self, file: DataFile) -> tuple[Store, str]:
         """Store of a data file and its path there.
@@ -507,6 +513,7 @@ def canonical_base(base: BasePath) -> str:
     return _canonical_folder(base.path, f"path of base {base.id}")
 
 
+@lru_cache(maxsize=1024)
 def _canonical_folder(path: str, what: str) -> str:
     """The canonical place of a folder; in buckets, its percent-encoding is undone."""
     uri = _canonical(path, what)

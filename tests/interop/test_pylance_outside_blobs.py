@@ -194,6 +194,15 @@ def test_added_columns_take_no_uris(tmp_path: Path, media: Path) -> None:
         ds.merge(rows([str(media / "a.bin")]), "i")
 
 
+def test_single_files_take_no_uris(tmp_path: Path, media: Path) -> None:
+    batch = rows([str(media / "a.bin")]).to_batches()[0]
+    with (
+        pytest.raises(UnsupportedError, match="give its bytes instead"),
+        lancecy.LanceFileWriter(tmp_path / "f.lance", batch.schema, version="2.2") as writer,
+    ):
+        writer.write_batch(batch)
+
+
 def test_fragments_that_are_committed_later_have_places_too(tmp_path: Path, media: Path) -> None:
     ds = lancecy.write_dataset(rows([b"x"]), tmp_path / "t")
     part = lancecy.write_fragments(rows([str(media / "a.bin")], 1), ds, mode="append", **ANYWHERE)
