@@ -12,6 +12,7 @@
 ``LanceFileReader``   rows of one data file without its table; ``LanceFileWriter`` writes one
 ``spark``             the table as a Spark DataFrame (``spark.read``, ``spark.dataframe``)
 ``arrow``             bfloat16 and images as Arrow arrays
+``blob_array``        blobs as an Arrow array (of bytes, URIs, ``Blob``); ``blob_field``: a column of them
 ``torch``             the table as tensors (``torch.LanceDataset``); ``sampler``: which rows, in which order
 ``col``, ``lit``      build filters in Python: ``col("a") > 5``
 ``namespace``         tables by name in a directory (``namespace.DirectoryNamespace``)
@@ -57,6 +58,11 @@ if TYPE_CHECKING:
     from lancecy.api.writers import write_dataset as write_dataset
     from lancecy.api.writers import write_fragments as write_fragments
     from lancecy.blobs import BlobFile as BlobFile
+    from lancecy.blobs.arrays import Blob as Blob
+    from lancecy.blobs.arrays import BlobArray as BlobArray
+    from lancecy.blobs.arrays import BlobType as BlobType
+    from lancecy.blobs.arrays import blob_array as blob_array
+    from lancecy.blobs.arrays import blob_field as blob_field
     from lancecy.changes.batch_functions import BatchUDF as BatchUDF
     from lancecy.changes.batch_functions import batch_udf as batch_udf
     from lancecy.changes.transactions import Transaction as Transaction
@@ -95,6 +101,7 @@ _HOMES = {
     "lancecy.api.scanners": "LanceScanner Scanner",
     "lancecy.api.writers": "commit write_dask write_dataset write_fragments",
     "lancecy.blobs": "BlobFile",
+    "lancecy.blobs.arrays": "Blob BlobArray BlobType blob_array blob_field",
     "lancecy.changes.batch_functions": "BatchUDF batch_udf",
     "lancecy.changes.transactions": "Transaction",
     "lancecy.dask": "plain scan to_dask_array",

@@ -735,8 +735,9 @@ def logical_type_of(data_type: pa.DataType) -> str:
     if types.is_struct(data_type):
         return "struct"
     if types.is_list(data_type) or types.is_large_list(data_type):
-        kind = "list" if types.is_list(data_type) else "large_list"
-        return kind + (".struct" if types.is_struct(data_type.value_type) else "")
+        kind, item = "list" if types.is_list(data_type) else "large_list", data_type.value_type
+        item = item.storage_type if isinstance(item, pa.BaseExtensionType) else item
+        return kind + (".struct" if types.is_struct(item) else "")
     if types.is_string_view(data_type) or types.is_binary_view(data_type):
         return "string" if types.is_string_view(data_type) else "binary"
     raise UnsupportedError(f"the Lance format has no type for {data_type}", feature=str(data_type))

@@ -116,6 +116,11 @@ def write_dataset(
         Files of 0.1 only: rows per page. Statistics, of all types but lists and a few others, are per page.
     cast : bool
         When appending: cast columns to the types of the table. A value that does not fit is an error, as with ``schema``.
+    external_blob_mode : "reference" or "ingest"
+        What becomes of blobs given by URI (:func:`lancecy.blob_array`): "reference" stores where the object is, which is
+        not looked for; "ingest" reads its bytes now and stores them as those of other blobs.
+    allow_external_blob_outside_bases : bool
+        Let blobs refer to objects that are in none of the table's bases, by their absolute URI.
     commit_message : str, optional
     transaction_properties : mapping of str to str, optional
         Recorded in the version.
@@ -248,7 +253,7 @@ def write_dask(
     zonemaps : bool or sequence of str
         As for :func:`lancecy.write_dataset`: the workers make them of the rows they write. Not with ``compute=False``.
     data_storage_version, enable_stable_row_ids, enable_v2_manifest_paths, initial_bases, target_bases, \
-    target_all_bases, max_rows_per_file, max_bytes_per_file, max_rows_per_group, cast, commit_message, transaction_properties, auto_cleanup_options, \
+    target_all_bases, max_rows_per_file, max_bytes_per_file, max_rows_per_group, cast, external_blob_mode, allow_external_blob_outside_bases, commit_message, transaction_properties, auto_cleanup_options, \
     skip_auto_cleanup, durability, storage_options, allowed_bases, session, commit_lock
         As for :func:`lancecy.write_dataset`. A partition with rows makes at least one file; files of the
         first partition begin with the least filled base, those of the second with the next, and so on.
@@ -410,6 +415,8 @@ def write_fragments(
         so on. Writers with the same number begin with the same base. All must see the same version.
     max_rows_per_file, max_bytes_per_file, max_rows_per_group : int
     cast : bool
+    external_blob_mode : "reference" or "ingest"
+    allow_external_blob_outside_bases : bool
         As for :func:`lancecy.write_dataset`.
     durability : "fsync" or "none"
     progress, storage_options, allowed_bases, session

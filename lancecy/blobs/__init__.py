@@ -11,7 +11,7 @@ where the bytes are::
     kind 3   any object: by a path in a base of the table, or by an absolute URI
 
 ``name`` is the blob's id as 32 binary digits, the lowest first. The rules for bases (``table.bases``) decide
-what kind 3 may name. ``take`` finds the object of a descriptor by its kind, ``files`` reads it. Source: file sheet 2.1, section 3.11; 2.0, section 5.4.
+what kind 3 may name. ``arrays`` has the Arrow arrays that writers give. ``take`` finds the object of a descriptor by its kind, ``files`` reads it. Source: file sheet 2.1, section 3.11; 2.0, section 5.4.
 """
 
 from __future__ import annotations

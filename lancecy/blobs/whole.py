@@ -14,7 +14,8 @@ from lancecy.blobs.files import read_whole
 from lancecy.blobs.take import FileBlobs
 from lancecy.encodings.arrow.map_nested import map_nested
 from lancecy.encodings.blocks.memory import allocate
-from lancecy.errors import FormatError, UnsupportedError, printable
+from lancecy.encodings.codecs.outside_blobs import MEMBER_TYPES
+from lancecy.errors import FormatError
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.fragment import FragmentFiles
 from lancecy.schema import Field
@@ -122,14 +123,15 @@ def with_whole_blobs(
     field : Field
         In the form of ``Field.scanned``.
     outside : bool
-        Read blobs in objects that are no part of the table too.
+        Read blobs in objects that are no part of the table too. Otherwise columns that have some are structs of
+        ``ALL_MEMBERS``, for the writer to store their places again.
 
     Raises
     ------
     FormatError
         A descriptor is damaged.
     UnsupportedError
-        A blob is in an object that is no part of the table, and ``outside`` is false.
+        A blob is of an unknown kind.
     PathPolicyError
         A blob is in an object that the table may not read.
     StoreError
@@ -142,25 +144,26 @@ def with_whole_blobs(
             return pa.nulls(len(descriptors), pa.large_binary())
         if is_plain_blob(node):
             return _fetched(descriptors, part.source, context.session)
-        return _described(descriptors, node, FileBlobs(context, files, part), outside, context.session)
+        return _described(descriptors, FileBlobs(context, files, part), outside, context.session)
 
     return map_nested(array, field, lambda node: node.is_blob, fetched)
 
 
-def _described(
-    descriptors: pa.StructArray, field: Field, blobs: FileBlobs, outside: bool, session: Session
-) -> pa.Array:
-    """The bytes of blobs of 2.2."""
-    kinds = descriptors.field(descriptors.type.get_field_index("kind"))
-    elsewhere = pc.and_(pc.equal(kinds, _OUTSIDE), descriptors.is_valid())
-    if not outside and pc.any(elsewhere).as_py():
-        raise UnsupportedError(
-            f"column {printable(field.name)!r} has blobs in objects outside of the table, which cannot be written "
-            "again yet",
-            feature="external blobs",
-        )
-    opened = [blobs.blob(row, 0) for row in descriptors.to_pylist()]
-    return pa.array(read_whole(session, opened), pa.large_binary())
+def _described(descriptors: pa.StructArray, blobs: FileBlobs, outside: bool, session: Session) -> pa.Array:
+    """The bytes of blobs of 2.2, or the places of those outside of the table."""
+    rows = descriptors.to_pylist()
+    placed = [None if outside or row is None or row["kind"] != _OUTSIDE else row for row in rows]
+    opened = [blobs.blob(row, 0) if place is None else None for row, place in zip(rows, placed, strict=True)]
+    data = pa.array(read_whole(session, opened), pa.large_binary())
+    if not any(placed):
+        return data
+    names = {"uri": "blob_uri", "position": "position", "size": "size", "base": "blob_id"}
+    members = {
+        name: pa.array([place and place[member] for place in placed], MEMBER_TYPES[name])
+        for name, member in names.items()
+    }
+    fields = [pa.field(name, kind) for name, kind in MEMBER_TYPES.items()]
+    return pa.StructArray.from_arrays([data, *members.values()], fields=fields, mask=descriptors.is_null())
 
 
 def is_plain_blob(field: Field) -> bool:

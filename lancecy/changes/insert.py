@@ -291,7 +291,7 @@ class Inserts(Change):
         zonemaps : bool or sequence of str
             Make zone maps of all columns, or of these, while the rows are written.
         data_storage_version, initial_bases, target_bases, target_all_bases, max_rows_per_file, max_bytes_per_file, \
-        max_rows_per_group, cast, durability, progress, enable_stable_row_ids, enable_v2_manifest_paths, commit_message, transaction_properties, auto_cleanup_options, skip_auto_cleanup
+        max_rows_per_group, cast, external_blob_mode, allow_external_blob_outside_bases, durability, progress, enable_stable_row_ids, enable_v2_manifest_paths, commit_message, transaction_properties, auto_cleanup_options, skip_auto_cleanup
             As for :func:`lancecy.write_dataset`.
 
         Raises

@@ -47,6 +47,7 @@ __all__ = [
 
 Mode: TypeAlias = Literal["create", "append", "overwrite"]
 Durability: TypeAlias = Literal["fsync", "none"]
+ExternalBlobMode: TypeAlias = Literal["reference", "ingest"]
 _DURABILITIES = get_args(Durability)
 
 
@@ -61,6 +62,8 @@ class FileOptions(TypedDict, total=False):
     max_bytes_per_file: int
     max_rows_per_group: int
     cast: bool
+    external_blob_mode: ExternalBlobMode
+    allow_external_blob_outside_bases: bool
     durability: Durability
     progress: WriteCallback | None
 
@@ -126,6 +129,8 @@ WRITE_DEFAULTS: dict[str, Any] = {
     "max_bytes_per_file": _LIMITS.max_bytes,
     "max_rows_per_group": _LIMITS.max_rows_per_group,
     "cast": False,
+    "external_blob_mode": "reference",
+    "allow_external_blob_outside_bases": False,
     "durability": "fsync",
     "skip_auto_cleanup": False,
 }
@@ -137,9 +142,7 @@ UNSUPPORTED_WRITES = {
     "max_page_bytes": "max_rows_per_group sets the rows of a page in files of 0.1",
     "use_legacy_format": "data_storage_version='legacy' writes files of 0.1",
     "base_store_params": "storage_options={'base_<id>.<key>': …} gives the options of one base",
-    "external_blob_mode": "blobs given by URI are not written; pass their bytes",
-    "allow_external_blob_outside_bases": "blobs given by URI are not written; pass their bytes",
-    "blob_pack_file_size_threshold": "blobs are packed by their sizes",
+    "blob_pack_file_size_threshold": "lancecy.blob_field(pack_file_size_threshold=…) sets it for a column",
     "namespace_client": "pass the Dataset that lancecy.dataset(namespace=…, table_id=…) opens",
     "table_id": "pass the Dataset that lancecy.dataset(namespace=…, table_id=…) opens",
     "namespace_client_managed_versioning": "pass the Dataset that lancecy.dataset(namespace=…, table_id=…) opens",
@@ -234,6 +237,9 @@ class WriteRequest:
     progress : function of a Step, or FileProgress, or None
     config : mapping of str to str
         Configuration of a new table.
+    external_blobs : "reference" or "ingest"
+    anywhere_blobs : bool
+        Whether blobs may refer to objects outside of the bases.
     """
 
     mode: Mode = "create"
@@ -247,8 +253,19 @@ class WriteRequest:
     durable: bool = True
     progress: WriteCallback | None = field(default=None, compare=False)
     config: Mapping[str, str] = field(default_factory=dict)
+    external_blobs: ExternalBlobMode = "reference"
+    anywhere_blobs: bool = False
 
     def __post_init__(self) -> None:
+        if self.external_blobs not in get_args(ExternalBlobMode):
+            raise ValueError(
+                f"external_blob_mode is {self.external_blobs!r}; it can be 'reference' or 'ingest'"
+            )
+        if self.anywhere_blobs and self.external_blobs == "ingest":
+            raise ValueError(
+                "allow_external_blob_outside_bases is for external_blob_mode='reference': with 'ingest' the bytes are "
+                "copied, wherever they are"
+            )
         if self.mode not in get_args(Mode):
             raise ValueError(f"mode is {self.mode!r}; it can be 'create', 'append' or 'overwrite'")
         if not isinstance(self.data_version, str | None):
@@ -289,6 +306,8 @@ def requests_of(mode: Mode, options: Mapping[str, object]) -> tuple[WriteRequest
         commit.durable,
         given["progress"],
         cleanup_config(given["auto_cleanup_options"]),
+        given["external_blob_mode"],
+        bool(given["allow_external_blob_outside_bases"]),
     )
     return written, commit
 

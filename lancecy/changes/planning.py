@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from lancecy.changes.base_files import check_targets, other_tables
+from lancecy.changes.given_blobs import GivenBlobs
 from lancecy.changes.legacy import check_versions, dictionaries_for, with_dictionaries
 from lancecy.changes.options import WriteRequest, with_durability
 from lancecy.errors import ExistsError, UnsupportedError
@@ -38,6 +39,8 @@ from lancecy.write.targets import base_paths_of, check_outside, least_filled_fir
 __all__ = ["Plan", "planned", "planned_move", "target_schema"]
 
 _DEFAULT_VERSION = "2.1"
+_OF_BLOBS = "2.2"
+"""The first version that holds columns of ``lance.blob.v2``."""
 _ALIASES = {"stable": _DEFAULT_VERSION, "legacy": "0.1"}
 
 
@@ -112,8 +115,15 @@ class Plan:
             Number of the writer. Each writer begins with the next base, so that all fill evenly.
         """
         folder, turn = self.folder(location, session, options), number % len(self.targets)
-        bases = self.targets[turn:] + self.targets[:turn]
-        return NewFiles(self.written, self.version, bases, folder, options.limits, self.dictionaries, tag)
+        turns = self.targets[turn:] + self.targets[:turn]
+        outside = None
+        if _has_blobs(self.written):
+            bases = self._opened(location, session)
+            ingest = options.external_blobs == "ingest"
+            outside = GivenBlobs(bases, session, options.anywhere_blobs, ingest)
+        return NewFiles(
+            self.written, self.version, turns, folder, options.limits, self.dictionaries, tag, outside
+        )
 
     def folder(self, location: TableLocation, session: Session, options: WriteRequest) -> Folder:
         """The function that maps a base to the place of its data files.
@@ -124,14 +134,18 @@ class Plan:
         session : Session
         options : WriteRequest
         """
-        allowed = location.allowing(map(canonical_base, self.bases))
-        bases = Bases(allowed.open(session), allowed, BasePaths(self.base_paths), session)
+        bases = self._opened(location, session)
 
         def folder(base_id: int | None) -> tuple[Store, str]:
             store, prefix = bases.folder(base_id, DATA)
             return with_durability(store, options.durable), prefix
 
         return folder
+
+    def _opened(self, location: TableLocation, session: Session) -> Bases:
+        """The resolver for all bases."""
+        allowed = location.allowing(map(canonical_base, self.bases))
+        return Bases(allowed.open(session), allowed, BasePaths(self.base_paths), session)
 
     def operation(self, options: WriteRequest, fragments: Sequence[Fragment], is_new: bool) -> Operation:
         """The operation that adds the fragments to the table.
@@ -202,7 +216,7 @@ def planned(
     if snapshot is None:
         check_new_place(location, session)
     _check(snapshot, options)
-    version = _version(snapshot, options)
+    version = _version(snapshot, options, data)
     if version >= "2.2":
         data = with_blobs(data)
     if snapshot is None or options.mode == "overwrite":
@@ -270,11 +284,16 @@ def _check(snapshot: Snapshot | None, options: WriteRequest) -> None:
         raise ValueError("stable row ids are chosen when a table is created, and this one has none")
 
 
-def _version(snapshot: Snapshot | None, options: WriteRequest) -> str:
+def _has_blobs(schema: Schema) -> bool:
+    """Whether a schema has columns of ``lance.blob.v2``."""
+    return any(node.is_blob and node.is_struct for field in schema.fields for node in field.walk())
+
+
+def _version(snapshot: Snapshot | None, options: WriteRequest, data: pa.Schema | None = None) -> str:
     if options.data_version is not None:
         return _ALIASES.get(options.data_version, options.data_version)
     if snapshot is None:
-        return _DEFAULT_VERSION
+        return _OF_BLOBS if data is not None and _has_blobs(schema_of(data)) else _DEFAULT_VERSION
     stated = snapshot.manifest.data_version
     if stated:
         return stated

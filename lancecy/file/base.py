@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lancecy.encodings.codecs.outside_blobs import OutsidePlace
 from lancecy.encodings.model.block import Block
 from lancecy.records import dataclass
 from lancecy.rows import RowSelection
@@ -152,12 +153,15 @@ class FileWriteOptions:
     row_starts : tuple of int or None
         0.1 files only: first row of each batch of the file, then the number of rows, where ``max_rows_per_group`` does
         not describe them. All 0.1 files of a fragment have the same batches.
+    outside : function, optional
+        2.2 files only: places of blobs that are given by URI; see ``OutsidePlace``. Without it they are refused.
     """
 
     max_rows_per_group: int = 1024
     page_bytes: int = 8 << 20
     dictionaries: Dictionaries | None = None
     row_starts: tuple[int, ...] | None = None
+    outside: OutsidePlace | None = None
 
 
 @dataclass(frozen=True, slots=True)

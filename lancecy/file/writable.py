@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from lancecy.encodings.codecs.blobs import MEMBERS
+from lancecy.encodings.codecs.outside_blobs import ALL_MEMBERS, MEMBERS
 from lancecy.errors import FormatError, UnsupportedError, printable
 from lancecy.schema import PACKED_KEYS, Field, Schema, parse_logical_type
 
@@ -163,7 +163,9 @@ def _check_blob(path: tuple[Field, ...], version: str, name: str) -> None:
         )
     if field.is_struct:
         _only_from("2.2", version, name, "a column of lance.blob.v2")
-        if tuple(child.name for child in field.children) not in MEMBERS:
+        names = tuple(child.name for child in field.children)
+        is_full = names == ALL_MEMBERS and all(child.id < 0 for child in field.children)
+        if names not in MEMBERS and not is_full:
             raise UnsupportedError(
                 f"column {printable(name)!r} has positions and sizes of blobs without their bytes: write the bytes, as "
                 "take_blobs returns them, in a large_binary column with the metadata lance-encoding:blob",

@@ -88,7 +88,7 @@ def write(
     zonemaps : bool or sequence of str
         As for :func:`lancecy.write_dataset`: the executors make them of the rows they write.
     data_storage_version, enable_stable_row_ids, enable_v2_manifest_paths, initial_bases, target_bases, \
-    target_all_bases, max_rows_per_file, max_bytes_per_file, max_rows_per_group, cast, commit_message, transaction_properties, auto_cleanup_options, \
+    target_all_bases, max_rows_per_file, max_bytes_per_file, max_rows_per_group, cast, external_blob_mode, allow_external_blob_outside_bases, commit_message, transaction_properties, auto_cleanup_options, \
     skip_auto_cleanup, durability, storage_options, allowed_bases, session, commit_lock
         As for :func:`lancecy.write_dataset`.
 

@@ -29,8 +29,9 @@ from __future__ import annotations
 import re
 import uuid
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from lancecy.errors import (
     DatasetNotFoundError,
@@ -63,6 +64,8 @@ from lancecy.table.paths import (
 
 __all__ = ["Bases", "canonical_base", "spelling"]
 
+_IN_PATHS = "/!$&'()*+,;=:@"
+"""Characters that stay as they are in the paths of URIs, beside letters and digits."""
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://")
 
 
@@ -99,6 +102,11 @@ class Bases:
 
     def __repr__(self) -> str:
         return f"<Bases of {self._root.uri}: {sorted(self._bases.by_id)}>"
+
+    @property
+    def root(self) -> Store:
+        """The store of the table's own folder."""
+        return self._root
 
     def data(self, file: DataFile) -> tuple[Store, str]:
         """Store of a data file and its path there.
@@ -211,10 +219,43 @@ class Bases:
             self._settle(base_id, path)
             store, prefix = self._place_once(base_id)
             return store, prefix + path
-        check_text(uri, "place of a blob")
-        folder, name = _split(uri)
-        store, prefix = self._named("the folder of a blob", _canonical(folder, "place of a blob"))
+        folder, name = _object(uri)
+        store, prefix = self._named("the folder of a blob", folder)
         return store, prefix + name
+
+    def blob_place(self, uri: str) -> tuple[int, str]:
+        """How a descriptor names the object at a URI: the inverse of :meth:`blob`.
+
+        Parameters
+        ----------
+        uri : str
+            Absolute path or URI.
+
+        Returns
+        -------
+        (base_id, path)
+            A path from the folder of the innermost base that the object is in; bases that are tables do not count. 0 and
+            an absolute URI if there is none.
+
+        Raises
+        ------
+        PathPolicyError
+            The URI does not name an object.
+        """
+        folder, name = _object(uri)
+        place = f"{folder.rstrip('/')}/{name}"
+        found: list[tuple[int, int, str]] = []
+        for number, base in self._bases.by_id.items():
+            path = None if base.is_dataset_root else _below(place, self._uri(base))
+            if path:
+                found.append((len(path), number, path))
+        if found:
+            _, number, path = min(found)
+            return number, path
+        if scheme_of(place) in ("http", "https"):
+            return 0, uri
+        scheme, mark, path = place.rpartition("://")
+        return 0, f"{scheme or 'file'}{mark or '://'}{quote(path, _IN_PATHS)}"
 
     def table(self, uri: str) -> tuple[Store, str]:
         """Store of another table that this one names, and the prefix of its paths (raises as :meth:`data`)."""
@@ -469,15 +510,20 @@ class Bases:
 
 def canonical_base(base: BasePath) -> str:
     """The canonical place of a base; an invalid one is refused."""
-    what = f"path of base {base.id}"
-    uri = _canonical(base.path, what)
+    return _canonical_folder(base.path, f"path of base {base.id}")
+
+
+@lru_cache(maxsize=1024)
+def _canonical_folder(path: str, what: str) -> str:
+    """The canonical place of a folder; in buckets, its percent-encoding is undone."""
+    uri = _canonical(path, what)
     if scheme_of(uri) in ("file", "http", "https"):
         return uri
     # pylance (14.0.2) reads "%20" in a bucket as a space, and both must find the same files.
     scheme, _, rest = uri.partition("://")
     bucket, slash, folder = rest.partition("/")
     folder = unquote(folder)
-    _check_marks(folder, base.path, what)
+    _check_marks(folder, path, what)
     return f"{scheme}://{bucket}{slash}{folder}"
 
 
@@ -526,16 +572,18 @@ def _check_marks(rest: str, path: str, what: str) -> None:
     raise PathPolicyError(f"{what} is {path!r}: {mark!r} ends the path of a URI; {remedy}")
 
 
-def _split(uri: str) -> tuple[str, str]:
-    """Folder and name of an object; the percent-encoding of a file URI is undone, as for its folder."""
+def _object(uri: str) -> tuple[str, str]:
+    """Canonical folder and name of an object; its percent-encoding is undone where that of folders is."""
+    check_text(uri, "place of a blob")
     cut = uri.rfind("/") + 1
     folder, name = uri[:cut], uri[cut:]
     match = _URI.match(uri)
     if match is not None and ("?" in name or "#" in name):
         raise PathPolicyError(f"place of a blob is {uri!r}: it has a query")
-    if match is not None and match[0].lower() == "file://":
+    place = _canonical_folder(folder, "place of a blob")
+    if match is not None and scheme_of(place) not in ("http", "https"):
         name = unquote(name)
-    return folder, check_name(name, "name of a blob")
+    return place, check_name(name, "name of a blob")
 
 
 def _below(uri: str, root: str) -> str | None:

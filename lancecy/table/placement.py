@@ -17,9 +17,10 @@ from lancecy.table.paths import DATA, DELETIONS, INDICES, TRANSACTIONS, VERSIONS
 from lancecy.table.refs import REFS, TREE
 from lancecy.table.versions.folder import published
 
-__all__ = ["check_new_place"]
+__all__ = ["OWN_FOLDERS", "check_new_place"]
 
-_OWNED = frozenset({DATA, DELETIONS, INDICES, TRANSACTIONS, VERSIONS, REFS, TREE})
+OWN_FOLDERS = frozenset({DATA, DELETIONS, INDICES, TRANSACTIONS, VERSIONS, REFS, TREE})
+"""Folders of a table that hold only its own files."""
 
 
 def check_new_place(location: TableLocation, session: Session) -> None:
@@ -70,6 +71,6 @@ def _folders_above(uri: str) -> Iterator[tuple[str, str]]:
     parts = rest.split("/")
     for number, part in enumerate(parts):
         # The first part is a bucket, or empty.
-        if number and part in _OWNED:
+        if number and part in OWN_FOLDERS:
             above = "/".join(parts[:number])
             yield f"{scheme}{mark}{above or '/'}", part

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -34,9 +35,9 @@ from lancecy.table.manifest import DataFile
 from lancecy.table.paths import data_file_name
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.progress import WriteProgress
-from lancecy.write.schemas import arranged, check_nulls, strict_paths
+from lancecy.write.schemas import arranged, check_nulls, strict_paths, with_all_members
 
-__all__ = ["FileLimits", "Folder", "NewFiles"]
+__all__ = ["FileLimits", "Folder", "NewFiles", "OutsideBlobs"]
 
 _ANEW = (
     "; as files of no other version can stand beside those that a table of 0.1 has already, that means to write all of "
@@ -53,6 +54,16 @@ _MOST_SENT = 16
 
 Folder = Callable[["int | None"], "tuple[Store, str]"]
 """Maps a base, None for the table's own folder, to its store and the prefix of data file names there."""
+
+
+class OutsideBlobs(Protocol):
+    """What becomes of blobs that are given by URI."""
+
+    def place(self, uri: str) -> tuple[int, str]:
+        """The place in the descriptor of a blob; see ``OutsidePlace``."""
+
+    def brought(self, batch: pa.RecordBatch, schema: Schema) -> Iterable[pa.RecordBatch]:
+        """The rows of a batch, with the bytes of blobs that become part of the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +131,8 @@ class NewFiles:
         Dictionaries of a 0.1 table, shared by all of its files.
     tag : str
         Hexadecimal digits at the end of all file names.
+    outside : OutsideBlobs, optional
+        What becomes of blobs that are given by URI; without it they are refused.
 
     Examples
     --------
@@ -141,14 +154,17 @@ class NewFiles:
         limits: FileLimits,
         dictionaries: Dictionaries | None = None,
         tag: str = "",
+        outside: OutsideBlobs | None = None,
     ) -> None:
-        self._schema, self._version, self._bases, self._tag = schema, version, bases, tag
+        self._version, self._bases, self._tag = version, bases, tag
+        self._schema, self._outside = with_all_members(schema), outside
         self._folder, self._limits = folder, limits
         self._has_sidecars = any(
             node.is_blob and node.is_struct for top in schema.fields for node in top.walk()
         )
         self._strict = strict_paths(schema)
-        self._options = limits.options(schema, dictionaries)
+        place = None if outside is None else outside.place
+        self._options = replace(limits.options(schema, dictionaries), outside=place)
         self._made: list[FragmentMetadata] = []
         self._progress = WriteProgress(None)
         self._begun: list[tuple[Store, str]] = []
@@ -199,8 +215,9 @@ class NewFiles:
                 row += batch.num_rows
                 if batch.num_rows and not self._schema.fields:
                     raise SchemaError("the rows have no columns: give at least one", difference="no columns")
-                for piece in self._pieces(arranged(batch, self._schema)):
-                    self._add(piece)
+                for part in self._brought(arranged(batch, self._schema)):
+                    for piece in self._pieces(part):
+                        self._add(piece)
             last = [] if self._open is None else [_finished(self._open)]
             self._open = None
             self._settle()
@@ -250,6 +267,9 @@ class NewFiles:
         if not self._has_sidecars:
             return []
         return [meta.path for meta in store.list(f"{path.removesuffix('.lance')}/")]
+
+    def _brought(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        return [batch] if self._outside is None else self._outside.brought(batch, self._schema)
 
     def _pieces(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The rows of a batch, split where a file reaches its maximum number of rows."""

@@ -5,10 +5,11 @@ Facts: table sheet, sections 1.2, 4.3 and 8.
 
 from __future__ import annotations
 
+import operator
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
-from itertools import count
+from itertools import count, repeat
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from lancecy.encodings.arrow.json import to_stored
 from lancecy.encodings.arrow.map_nested import map_nested
 from lancecy.encodings.arrow.nulls import null_mask
+from lancecy.encodings.codecs.outside_blobs import MEMBER_TYPES, MEMBERS
 from lancecy.errors import FormatError, SchemaError, UnsupportedError, nearest, printable
 from lancecy.schema import (
     BLOB_EXTENSION,
@@ -37,6 +39,7 @@ __all__ = [
     "fitted",
     "schema_of",
     "strict_paths",
+    "with_all_members",
     "with_blobs",
 ]
 
@@ -47,6 +50,8 @@ _RESERVED = frozenset(
 _OF_BYTES = b"lancecy:blob of bytes"
 """Key in the metadata of Arrow fields that :func:`with_blobs` makes; stored nowhere."""
 _BLOB_TYPE = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.string())])
+_BLOB_MEMBERS = [[(name, MEMBER_TYPES[name]) for name in names] for names in MEMBERS]
+"""What blobs of 2.2 may be given as, whichever of these the table was made with."""
 # Arrow stores these as text, and the format does not.
 _JSON = frozenset((b"arrow.json", b"lance.json"))
 # Encoding hints of fields for readers of old releases: plain, variable width, dictionary.
@@ -107,6 +112,27 @@ def with_blobs(schema: pa.Schema) -> pa.Schema:
     schema : pyarrow.Schema
     """
     return pa.schema([_with_blobs(field) for field in schema], schema.metadata)
+
+
+def with_all_members(schema: Schema) -> Schema:
+    """The schema for the writer of data files: blobs of 2.2 have ``ALL_MEMBERS``, whichever of them the table has.
+
+    Parameters
+    ----------
+    schema : Schema
+    """
+    fields = tuple(map(_with_all_members, schema.fields))
+    return schema if all(map(operator.is_, fields, schema.fields)) else replace(schema, fields=fields)
+
+
+def _with_all_members(field: Field) -> Field:
+    if field.is_blob and field.is_struct:
+        members = (
+            _field(pa.field(name, kind), field.id, repeat(-1), name) for name, kind in MEMBER_TYPES.items()
+        )
+        return replace(field, children=tuple(members))
+    children = tuple(map(_with_all_members, field.children))
+    return field if all(map(operator.is_, children, field.children)) else replace(field, children=children)
 
 
 def _with_blobs(field: pa.Field) -> pa.Field:
@@ -347,6 +373,15 @@ def check_known(given: Iterable[str], known: Collection[str], above: str = "") -
 
 
 def _fit(field: Field, given: Field, path: str) -> Field:
+    if field.is_blob and given.is_blob and given.is_struct:
+        if field.is_struct and [(child.name, child.arrow_type) for child in given.children] in _BLOB_MEMBERS:
+            return field
+        if not field.is_struct:
+            raise SchemaError(
+                f"column {printable(path)!r} is {BLOB_EXTENSION}, where the table has bytes, as files before version 2.2 "
+                "do: give the bytes as large_binary",
+                difference=f"{path}: {BLOB_EXTENSION} is not large_binary",
+            )
     # The width of the offsets of text and lists may differ: the file writer converts them to the table's.
     if _plain(field.logical_type) != _plain(given.logical_type):
         held = "has only nulls" if given.logical_type == "null" else f"is {_named(given)}"
@@ -497,12 +532,13 @@ def _stored(array: pa.Array, field: Field) -> pa.Array:
     array = array.storage if isinstance(array, pa.ExtensionArray) else array
     if field.logical_type == "json":
         return to_stored(array)
+    given = {"data": array}
     if pa.types.is_struct(array.type):
-        return array
+        given = dict(zip([member.name for member in array.type], array.flatten(), strict=True))
     # The writer of a blob chooses its members: two, or two more for a part of an object.
     members = list(field.storage_type)
     values = [
-        array.cast(member.type) if member.name == "data" else pa.nulls(len(array), member.type)
+        given[member.name].cast(member.type) if member.name in given else pa.nulls(len(array), member.type)
         for member in members
     ]
     return pa.StructArray.from_arrays(values, fields=members, mask=null_mask(array))
@@ -511,7 +547,7 @@ def _stored(array: pa.Array, field: Field) -> pa.Array:
 def _arranged(array: pa.Array, field: Field) -> pa.Array:
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
-    if not field.is_struct or not pa.types.is_struct(array.type):
+    if field.is_blob or not field.is_struct or not pa.types.is_struct(array.type):
         return array
     found = [array.type.field(i).name for i in range(array.type.num_fields)]
     wanted = [child.name for child in field.children]

@@ -25,7 +25,6 @@ from lancecy.errors import (
     LanceError,
     RetryableConflictError,
     SchemaError,
-    UnsupportedError,
 )
 from lancecy.expr import parse
 from lancecy.progress import Step
@@ -391,7 +390,7 @@ def test_blobs_move_with_their_bytes(
 
 
 @pytest.mark.interop
-def test_blobs_outside_of_the_table_are_refused(tmp_path: Path) -> None:
+def test_blobs_outside_of_the_table_keep_their_places(tmp_path: Path) -> None:
     import lance
     from lance.blob import Blob, blob_array, blob_field
 
@@ -402,9 +401,11 @@ def test_blobs_outside_of_the_table_are_refused(tmp_path: Path) -> None:
     )
     uri = str(tmp_path / "t.lance")
     lance.write_dataset(table, uri, data_storage_version="2.2", allow_external_blob_outside_bases=True)
-    with pytest.raises(UnsupportedError, match="'blob' has blobs in objects outside of the table"):
-        lancecy.dataset(uri).update({"n": "2"})
-    assert lancecy.dataset(uri).version == 1
+    before = lance.dataset(uri).to_table()["blob"].to_pylist()
+    lancecy.dataset(uri).update({"n": "2"})
+    for found in (lance.dataset(uri), lancecy.dataset(uri)):
+        assert found.to_table().to_pylist() == [{"n": 2, "blob": before[0]}]
+        assert [data for _, data in found.read_blobs("blob", indices=[0])] == [b"outside"]
 
 
 def test_dictionaries_of_old_tables_get_no_new_values(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.errors import SchemaError, UnsupportedError
+from lancecy.errors import PathPolicyError, SchemaError, UnsupportedError
 from tests.interop.test_pylance_blobs import BLOB, LARGE, SMALL, contents, v1_table
 
 pytestmark = pytest.mark.interop
@@ -187,10 +187,23 @@ def test_cleanup_keeps_blobs_in_use_and_takes_the_others(tmp_path: Path) -> None
     check(str(tmp_path / "t"), "b", LARGE[::-1])
 
 
+@pytest.mark.parametrize("item", [FIELD, lance.blob_field("b")])
+def test_lists_of_blobs_are_appended_by_pylance(tmp_path: Path, item: pa.Field) -> None:
+    values = lance.blob_array([b"a", None]) if item is not FIELD else pa.array([b"a", None], item.type)
+    kind = pa.list_(item.with_name("item"))
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), values, type=kind)
+    table, uri = pa.table({"l": lists}), str(tmp_path / "t")
+    lancecy.write_dataset(table, uri, data_storage_version="2.2")
+    lance.write_dataset(table, uri, mode="append")
+    for found in (lance.dataset(uri), lancecy.dataset(uri)):
+        rows = found.to_table()["l"].to_pylist()
+        assert [[blob and blob["size"] for blob in row] for row in rows] == [[1], [None]] * 2
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({"data": None, "uri": "file:///etc/passwd"}, "outside of the table in row 1.*give its bytes"),
+        ({"data": None, "uri": "file:///etc/passwd"}, "in no base of the table: .*ingest"),
         ({"data": b"a", "uri": "file:///etc/passwd"}, "both bytes and a URI, or neither"),
         ({"data": None, "uri": None}, "both bytes and a URI, or neither"),
     ],
@@ -198,7 +211,7 @@ def test_cleanup_keeps_blobs_in_use_and_takes_the_others(tmp_path: Path) -> None
 def test_blobs_that_are_no_bytes_are_refused(tmp_path: Path, value: dict[str, Any], message: str) -> None:
     kind = lance.blob_field("b").type
     storage = pa.array([{"data": b"x"}, value], kind.storage_type)
-    with pytest.raises((SchemaError, UnsupportedError), match=message):
+    with pytest.raises((SchemaError, PathPolicyError), match=message):
         lancecy.write_dataset(
             pa.table({"b": pa.ExtensionArray.from_storage(kind, storage)}),
             tmp_path / "t",

@@ -45,6 +45,7 @@ HOMES: dict[str, tuple[str, ...]] = {
         "lancecy.encodings.arrow",
         "lancecy.encodings.blocks.memory",
         "lancecy.encodings.codecs.blobs",
+        "lancecy.encodings.codecs.outside_blobs",
         "lancecy.encodings.codecs.fsst",
         "lancecy.encodings.codecs.general",
         "lancecy.encodings.v21.write.blob",

@@ -90,6 +90,41 @@ def test_untrusted_tables_read_what_is_granted_without_maps_and_links() -> None:
     assert [(mapped, follow) for _, _, mapped, follow in session.opened] == [(False, False)]
 
 
+@pytest.mark.parametrize(
+    ("uri", "place"),
+    [
+        ("s3://other/m/a%20b%2B.bin", "s3://other/m/a b+.bin"),
+        ("s3://other/my%20media/ü.bin", "s3://other/my media/ü.bin"),
+        ("s3://lake/t/ext/a%25.bin", "s3://lake/t/ext/a%.bin"),
+    ],
+)
+def test_the_percent_encoding_of_objects_in_buckets_is_undone_as_by_pylance(uri: str, place: str) -> None:
+    bases, _, _ = make_bases(root="s3://lake/t")
+    assert place_of(bases, 0, uri) == place
+
+
+@pytest.mark.parametrize(
+    ("uri", "place"),
+    [
+        ("file:///media/a%20b.bin", (3, "a b.bin")),
+        ("/media/a%20b.bin", (3, "a%20b.bin")),
+        ("/media/sub/x/a.bin", (4, "x/a.bin")),
+        ("/media/table/a.bin", (3, "table/a.bin")),
+        ("/mediax/a %#.bin", (0, "file:///mediax/a%20%25%23.bin")),
+        ("S3://lake/a b%20c.bin", (0, "s3://lake/a%20b%20c.bin")),
+        ("https://example.org/a%20b.bin", (0, "https://example.org/a%20b.bin")),
+    ],
+)
+def test_an_object_is_named_by_the_innermost_base_that_is_no_table(uri: str, place: tuple[int, str]) -> None:
+    bases, session, _ = make_bases(
+        make_base(3, "/media", is_dataset_root=False),
+        make_base(4, "/media/sub", is_dataset_root=False),
+        make_base(5, "/media/table", is_dataset_root=True),
+    )
+    assert bases.blob_place(uri) == place
+    assert session.opened == []
+
+
 @folded(
     "uri",
     [

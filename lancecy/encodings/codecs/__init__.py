@@ -13,6 +13,7 @@
 ``fsst``           strings coded with a symbol table
 ``general``        lz4 and zstd
 ``blobs``          writing of values of blob columns
+``outside_blobs``  descriptors of blobs that are objects outside of the table
 =================  ==============================================================
 
 A decoder makes one kernel call per buffer, for any number of pages or chunks.

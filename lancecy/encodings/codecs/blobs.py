@@ -9,7 +9,7 @@ Source: file sheet 2.0, section 5.4; file sheet 2.1, section 3.11.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -17,10 +17,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lancecy.encodings.arrow.conversions import numbers_of
 from lancecy.encodings.arrow.from_arrow import block_of
 from lancecy.encodings.arrow.nulls import null_mask
 from lancecy.encodings.blocks.memory import mask_of, memory_of
 from lancecy.encodings.blocks.select import offsets_of
+from lancecy.encodings.codecs.outside_blobs import (
+    ALL_MEMBERS,
+    MEMBER_TYPES,
+    MEMBERS,
+    OutsidePlace,
+    outside_objects,
+)
 from lancecy.encodings.model.block import FixedWidth, Structured, VariableWidth
 from lancecy.errors import SchemaError, UnsupportedError, printable
 from lancecy.records import dataclass
@@ -28,7 +36,7 @@ from lancecy.schema import Field
 from lancecy.store.base import Memory
 
 __all__ = [
-    "MEMBERS",
+    "SIZE_KEYS",
     "BlobPlaces",
     "Place",
     "blob_numbers",
@@ -40,11 +48,13 @@ __all__ = [
 
 Int64 = NDArray[np.int64]
 
-MEMBERS = (("data", "uri"), ("data", "uri", "position", "size"))
-"""Members of a blob for writers."""
-
-_PACKED, _ALONE = 1, 2
-_KEY = "lance-encoding:blob-{}-size-threshold"
+_PACKED, _ALONE, _OUTSIDE = 1, 2, 3
+_USUAL_SIZES = 64 << 10, 4 << 20, 1 << 30
+_MOST, _LARGEST = 2**64 - 1, 2**63 - 1
+SIZE_KEYS = tuple(
+    f"lance-encoding:blob-{name}-size-threshold" for name in ("inline", "dedicated", "pack-file")
+)
+"""Metadata keys of the sizes at which blobs get another place."""
 
 
 class BlobPlaces(Protocol):
@@ -70,31 +80,34 @@ class _Sizes:
 
     @classmethod
     def of(cls, field: Field) -> _Sizes:
-        inline = _number(field, "inline", 64 << 10)
-        return cls(inline, _number(field, "dedicated", 4 << 20), _number(field, "pack-file", 1 << 30))
+        return cls(*(_number(field, key, usual) for key, usual in zip(SIZE_KEYS, _USUAL_SIZES, strict=True)))
 
 
-def _number(field: Field, name: str, usual: int) -> int:
-    text = field.metadata.get(_KEY.format(name))
+def _number(field: Field, key: str, usual: int) -> int:
+    text = field.metadata.get(key)
     if text is None:
         return usual
-    if not text.isdigit() or len(text) > 18:
+    if not text.isdigit() or len(text) > len(str(_MOST)):
         raise SchemaError(
-            f"column {printable(field.name)!r}: metadata {_KEY.format(name)} is not a number of bytes",
+            f"column {printable(field.name)!r}: metadata {key} is not a number of bytes",
             difference="sizes of blobs",
         )
-    return int(text)
+    return min(int(text), _LARGEST)
 
 
-def described_blobs(array: pa.StructArray, field: Field, places: BlobPlaces) -> pa.StructArray:
+def described_blobs(
+    array: pa.StructArray, field: Field, places: BlobPlaces, outside: OutsidePlace | None = None
+) -> pa.StructArray:
     """Write the bytes of blobs, and return their descriptors.
 
     Parameters
     ----------
     array : pyarrow.StructArray
-        With the members ``MEMBERS``.
+        With the members ``MEMBERS`` or ``ALL_MEMBERS``.
     field : Field
     places : BlobPlaces
+    outside : function, optional
+        See ``OutsidePlace``; without it, blobs given by URI are refused.
 
     Returns
     -------
@@ -104,18 +117,15 @@ def described_blobs(array: pa.StructArray, field: Field, places: BlobPlaces) -> 
     Raises
     ------
     SchemaError
-        A value has neither bytes nor a URI, or both.
+        A value has neither bytes nor a URI, or both; or an invalid part of an object.
     UnsupportedError
-        A value is a URI.
+        A value is a URI, and there is no ``outside``.
+    PathPolicyError
+        A URI is refused.
     """
-    names = [array.type.field(i).name for i in range(array.type.num_fields)]
-    if tuple(names) not in MEMBERS:
-        raise SchemaError(
-            f"column {printable(field.name)!r} is a blob column without the members data and uri",
-            difference="blobs",
-        )
-    data, uris = array.flatten()[:2]
-    _check(array, uris, data, field)
+    members = _members(array, field)
+    data, uris = members["data"], members["uri"]
+    _check(array, uris, data, field, outside is not None)
     memory, starts, sizes = spans_of(data.cast(pa.large_binary()), field)
     limits = _Sizes.of(field)
     kinds = np.where(sizes > limits.packed, _ALONE, np.where(sizes > limits.inline, _PACKED, 0))
@@ -131,13 +141,36 @@ def described_blobs(array: pa.StructArray, field: Field, places: BlobPlaces) -> 
             numbers[rows], positions[rows] = places.share(*spans, limits.pack)
         else:
             numbers[rows] = places.part(*spans)
+    texts = pa.array([""], pa.string()).take(pa.array(np.zeros_like(sizes)))
+    rows = np.flatnonzero(numbers_of(uris.is_valid()))
+    if rows.size and outside is not None:
+        kinds[rows] = _OUTSIDE
+        found = outside_objects(_taken(members, rows), field, outside)
+        positions[rows], sizes[rows], numbers[rows] = found.positions, found.sizes, found.bases
+        texts = pc.replace_with_mask(texts, uris.is_valid(), found.uris)
     columns = [
         *(pa.array(kinds.astype(np.uint8)), pa.array(positions.astype(np.uint64))),
-        *(pa.array(sizes.astype(np.uint64)), pa.array(numbers.astype(np.uint32))),
-        pa.array([""], pa.string()).take(pa.array(np.zeros_like(sizes))),
+        *(pa.array(sizes.astype(np.uint64)), pa.array(numbers.astype(np.uint32)), texts),
     ]
     names = ["kind", "position", "size", "blob_id", "blob_uri"]
     return pa.StructArray.from_arrays(columns, names=names, mask=null_mask(array))
+
+
+def _taken(members: Mapping[str, pa.Array], rows: Int64) -> pa.Table:
+    """The members of some blobs that have no bytes."""
+    return pa.table({name: member.take(pa.array(rows)) for name, member in members.items() if name != "data"})
+
+
+def _members(array: pa.StructArray, field: Field) -> dict[str, pa.Array]:
+    """The members of blobs, those that are not given as nulls."""
+    names = tuple(array.type.field(i).name for i in range(array.type.num_fields))
+    if names not in (*MEMBERS, ALL_MEMBERS):
+        raise SchemaError(
+            f"column {printable(field.name)!r} is a blob column without the members data and uri",
+            difference="blobs",
+        )
+    given = dict(zip(names, array.flatten(), strict=True))
+    return {name: given.get(name, pa.nulls(len(array), MEMBER_TYPES[name])) for name in ALL_MEMBERS}
 
 
 def spans_of(array: pa.LargeBinaryArray, field: Field) -> tuple[Memory, Int64, Int64]:
@@ -160,16 +193,18 @@ def spans_of(array: pa.LargeBinaryArray, field: Field) -> tuple[Memory, Int64, I
     return memory_of(block.values), offsets[:-1], np.diff(offsets)
 
 
-def _check(array: pa.StructArray, uris: pa.Array, data: pa.Array, field: Field) -> None:
+def _check(array: pa.StructArray, uris: pa.Array, data: pa.Array, field: Field, with_uris: bool) -> None:
+    """Refuse values with bytes and a URI, or neither; and those with a URI, if they are not written."""
     found = pc.index(uris.is_valid(), True).as_py()
     name = printable(field.name)
-    if found >= 0 and not data[found].is_valid:
+    if found >= 0 and not with_uris and not data[found].is_valid:
         raise UnsupportedError(
-            f"column {name!r} refers to an object outside of the table in row {found}, which is not written: give its "
-            "bytes instead",
+            f"column {name!r} refers to an object outside of the table in row {found}, which is not written here: give "
+            "its bytes instead, or write the rows with write_dataset",
             feature="external blobs",
         )
-    if found >= 0 or data.null_count > array.null_count:
+    has_one = pc.xor(data.is_valid(), uris.is_valid())
+    if not pc.all(pc.or_(has_one, array.is_null())).as_py():
         raise SchemaError(
             f"column {name!r} has a blob with both bytes and a URI, or neither: give one of them, or null",
             difference="blobs",

@@ -88,7 +88,7 @@ class V2Writer(StreamedWriter):
         self._encoding: deque[tuple[int, Future[list[_Encoded]]]] = deque()
         self._threads: ThreadPoolExecutor | None = None
         self._num_rows = 0
-        self._sidecars = Sidecars(store, path)
+        self._sidecars, self._outside = Sidecars(store, path), options.outside
         super().__init__(store.put_stream(path))
         blobs = (number for number, node in enumerate(self._nodes) if has_all and node.is_blob)
         self._output = V2Output(self._sink, self._version, len(self._nodes), frozenset(blobs))
@@ -197,7 +197,7 @@ class V2Writer(StreamedWriter):
 
     def _placed(self, array: pa.Array, field: Field) -> pa.Array:
         if field.is_struct:
-            return described_blobs(array, field, _BlobWriter(self._output, self._sidecars))
+            return described_blobs(array, field, _BlobWriter(self._output, self._sidecars), self._outside)
         return placed_blobs(array, field, self._output.place)
 
     def _flush(self, pending: _Pending, array: pa.Array, nbytes: int) -> None:
