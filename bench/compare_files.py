@@ -1,8 +1,9 @@
 """Compares lancecy and pylance over tables of many small files: the first read of a table, and later ones.
 
-usage: python bench/compare_files.py [--files 20x5000,100x1000,1000x10] [--versions 2.1] [--works scan] [--repeat 9] [--markdown]
+usage: python bench/compare_files.py [--files 20x5000,100x1000,1000x10,300~1500] [--versions 2.1] [--works scan] [--repeat 9] [--markdown]
 
-pylance writes tables of seven columns (``benchmarks.tables.scalars``), so many files of so many rows each, on a local disk. For a
+pylance writes tables of seven columns (``benchmarks.tables.scalars``), so many files of so many rows each, on a local disk. With
+``~`` files have up to so many rows, appended one by one, and values of other ranges, with nulls in some: their encodings differ. For a
 first read the table is opened without what earlier reads left in the caches; opening is not measured. Later reads use one open
 table. Engines take turns; the first turn is not counted; medians of the others are printed, and ``x pylance``: pylance's time
 divided by lancecy's. Results are compared: a row whose results differ is marked.
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from benchmarks.tables import fingerprint, scalars
 from compare import machine, show
 
@@ -39,6 +41,27 @@ def works(rows: int) -> dict[str, Callable[[Any], Any]]:
         f"take {TAKEN}": lambda table: fingerprint(table.take(some)),
         "head": lambda table: table.head(10).num_rows,
     }
+
+
+def written(path: str, size: str, version: str) -> int:
+    """Write a table, and return its number of rows."""
+    import lance
+
+    files, _, rows = size.replace("~", "x").partition("x")
+    if "~" not in size:
+        total = int(files) * int(rows)
+        lance.write_dataset(scalars(total), path, max_rows_per_file=int(rows), data_storage_version=version)
+        return total
+    random = np.random.default_rng(5)
+    lengths = random.integers(1, int(rows) + 1, int(files)).tolist()
+    for number, length in enumerate(lengths):
+        part = scalars(length)
+        keys = random.integers(0, 10 ** random.integers(1, 6), length, dtype=np.int32)
+        values = pa.array(part["x"].to_numpy(), mask=random.random(length) < random.choice([0.0, 0.3]))
+        part = part.set_column(3, "k", pa.array(keys)).set_column(2, "x", values)
+        part = part.set_column(4, "cat", part["cat"].cast(pa.string()))
+        lance.write_dataset(part, path, mode="append" if number else "create", data_storage_version=version)
+    return sum(lengths)
 
 
 def opened(engine: str, path: str) -> Any:
@@ -71,11 +94,11 @@ def measure(
 
 
 def main() -> None:
-    import lance
-
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
-        "--files", default="20x5000,100x1000,1000x10", help="files and rows of each, comma-separated"
+        "--files",
+        default="20x5000,100x1000,1000x10,300~1500",
+        help="files and rows of each, comma-separated",
     )
     parser.add_argument("--versions", default="2.1", help="versions of the data files, comma-separated")
     parser.add_argument("--works", help="names, or their beginnings, separated by commas; all by default")
@@ -88,14 +111,11 @@ def main() -> None:
         show(["---"] * 3 + ["---:"] * 3, True)
     for version in chosen.versions.split(","):
         for size in chosen.files.split(","):
-            files, rows = map(int, size.split("x"))
             folder = Path(tempfile.mkdtemp())
             path = str(folder / "table")
-            lance.write_dataset(
-                scalars(files * rows), path, max_rows_per_file=rows, data_storage_version=version
-            )
+            rows = written(path, size, version)
             for is_first in (True, False):
-                for name, work in works(files * rows).items():
+                for name, work in works(rows).items():
                     if chosen.works and not name.startswith(tuple(chosen.works.split(","))):
                         continue
                     medians, is_same = measure(work, path, is_first, chosen.repeat)
