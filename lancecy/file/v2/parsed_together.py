@@ -242,13 +242,16 @@ class _ParsedColumns:
         All, if some columns have several pages, are of blobs, or have nodes of 2.0, which only each file's rows tell apart.
         """
         counts = self._found.counts[:, 0].reshape(-1, self._per_file)[:, places]
-        is_simple = all(map(is_structural, self._specs)) or len(places) == 1
-        if not (is_simple and (counts == 1).all()) or any(self._blobs):
+        are_structural = all(map(is_structural, self._specs))
+        if not ((are_structural or len(places) == 1) and (counts == 1).all()) or any(self._blobs):
             yield from range(len(self.files))
             return
         starts = self._ends[0, :-1].reshape(-1, self._per_file)[:, places]
+        # Of layouts of 2.1 and later, the class alone tells how a field is laid out.
+        classes = {kind: number for number, kind in enumerate(dict.fromkeys(map(type, self._specs)))}
+        shown = [classes[type(spec)] for spec in self._specs] if are_structural else range(len(self._specs))
         known: set[tuple[int, ...]] = set()
-        for file, kinds in enumerate(self._kinds[starts].tolist()):
+        for file, kinds in enumerate(np.array(shown, np.int64)[self._kinds][starts].tolist()):
             if (key := tuple(kinds)) not in known:
                 known.add(key)
                 yield file
