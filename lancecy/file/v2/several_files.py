@@ -87,7 +87,7 @@ class SeveralFiles:
         FormatError, LimitError, UnsupportedError
             The metadata is damaged.
         """
-        # Where one field cannot be joined, others cannot either, and all are parsed in one pass.
+        # If one field cannot be joined, others often cannot either: one pass parses all of them.
         parse_together(self.files, self.fields)
         pairs = list(zip(self.files, self.rows, strict=True))
         return [
@@ -176,7 +176,7 @@ def _joined(several: SeveralFiles, field: Field) -> Read[_Joined | None]:
         _keep(several, field, found, is_final)
     if found is None or found.memory is not None:
         return found
-    # Where chunks are looked for, each file keeps where its own are.
+    # Each file of 2.1 and later remembers where its chunks are, and finds a few rows sooner.
     if found.field.known.leaves and not _are_most(several.rows):
         return None
     # Of large columns, only few rows are copied.
