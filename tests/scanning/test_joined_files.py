@@ -154,6 +154,28 @@ def test_a_damaged_file_is_named(version: str, tmp_path: Path) -> None:
         assert "'s'" in str(caught.value)
 
 
+@pytest.mark.parametrize("version", ["2.0", "2.1"])
+def test_damaged_metadata_of_an_opened_file_are_named(version: str, tmp_path: Path) -> None:
+    numbers = pa.array(range(400))
+    ds = lancecy.write_dataset(
+        pa.table({"a": numbers, "b": numbers}),
+        str(tmp_path / "t"),
+        data_storage_version=version,
+        max_rows_per_file=100,
+    )
+    broken = sorted((tmp_path / "t" / "data").iterdir())[2]
+    data = bytearray(broken.read_bytes())
+    at = data.rfind(b"/lance.encodings")  # the encoding of the last column
+    data[at : at + 8] = b"\xff" * 8
+    broken.write_bytes(data)
+    ds = lancecy.dataset(ds.uri, session=lancecy.Session())
+    ds.to_table(columns=["a"])
+    for _ in range(2):
+        with pytest.raises(FormatError, match=broken.name) as caught:
+            ds.to_table(columns=["b"])
+        assert "column 1 'b'" in str(caught.value)
+
+
 def test_columns_with_more_rows_than_their_field_are_not_joined(tmp_path: Path) -> None:
     ds = lancecy.write_dataset(
         pa.table({"a": [[1], [2, 3]]}), str(tmp_path / "t"), data_storage_version="2.0"

@@ -104,7 +104,7 @@ class FileColumns:
             self._parse_held(self._following(placed.numbers.values()))
             found = self._made(field, placed.whole, placed.numbers)
         except LanceError as error:
-            raise error.within(self.source.path)
+            raise error.within(f"column {field.id} {field.name!r}").within(self.source.path)
         if not placed.packed:  # reads of values need their layout
             self.prepared[field] = found
         return found
