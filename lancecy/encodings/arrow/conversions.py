@@ -147,7 +147,9 @@ def numbers_of(array: pa.Array) -> NDArray[Any]:
         found = np.unpackbits(bits, bitorder="little")[first - 8 * start :][: len(array)]
         return found.view(np.bool_)
     dtype = np.dtype(array.type.to_pandas_dtype())
-    return np.frombuffer(memory, dtype, len(array), first * dtype.itemsize)
+    numbers = np.frombuffer(memory, dtype, len(array), first * dtype.itemsize)
+    numbers.flags.writeable = False
+    return numbers
 
 
 def filled(array: pa.Array, value: Any) -> pa.Array:
