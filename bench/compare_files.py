@@ -43,7 +43,7 @@ def works(rows: int) -> dict[str, Callable[[Any], Any]]:
     }
 
 
-def written(path: str, size: str, version: str) -> int:
+def written(path: str, size: str, version: Any) -> int:
     """Write a table, and return its number of rows."""
     import lance
 
