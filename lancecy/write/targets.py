@@ -9,6 +9,7 @@ Source: table sheet, section 7.
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -28,6 +29,8 @@ __all__ = [
     "least_filled_first",
     "targets",
 ]
+
+_LOGIN = re.compile(r"://[^/]*@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,12 @@ class DatasetBasePath:
             raise TypeError(
                 f"the name of a DatasetBasePath is text and its id a number, not {self.name!r} and {self.id!r}"
             )
+
+    def __repr__(self) -> str:
+        # A user and a password in a URI are not shown.
+        shown = _LOGIN.sub("://", os.fspath(self.path))
+        rest = f"name={self.name!r}, is_dataset_root={self.is_dataset_root!r}, id={self.id!r}"
+        return f"{type(self).__qualname__}(path={shown!r}, {rest})"
 
     def to_base_path(self) -> BasePath:
         """The manifest's value of the base; id 0 if the commit assigns one."""

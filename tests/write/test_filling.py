@@ -126,3 +126,9 @@ def test_writers_with_numbers_of_their_own_begin_with_different_bases(tmp_path: 
     lancecy.commit(ds, lancecy.LanceOperation.Append(fragments))
     (again,) = lancecy.write_fragments({"n": [3]}, ds.checkout_latest(), target_bases=NAMES)
     assert again.files[0].base_id == 3
+
+
+def test_passwords_of_bases_are_not_shown() -> None:
+    base = lancecy.DatasetBasePath("s3://user:secret@bucket/x", "b", id=3)
+    assert repr(base) == "DatasetBasePath(path='s3://bucket/x', name='b', is_dataset_root=False, id=3)"
+    assert "path='s3://b/a@b'" in repr(lancecy.DatasetBasePath("s3://b/a@b"))
