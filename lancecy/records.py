@@ -102,6 +102,7 @@ def _frozen(given: type, *, slots: bool, eq: bool, repr: bool, kw_only: bool) ->
 def _init(cls: type, fields: Sequence[dataclasses.Field[Any]]) -> Callable[..., None]:
     """``__init__``: a function that was compiled for classes of the same form, with this class's names and setters."""
     form: list[_Part] = []
+    names: dict[str, str] = {}
     held: list[object] = []
     for field in fields:
         slot = getattr(cls, field.name, None)
@@ -112,25 +113,17 @@ def _init(cls: type, fields: Sequence[dataclasses.Field[Any]]) -> Callable[..., 
             default = _FACTORY
         elif not field.init:
             continue  # ``__post_init__`` sets it
-        is_slot = isinstance(slot, MemberDescriptorType)
-        form.append((is_slot, field.init, field.init and field.kw_only is True, default))
-        held += [
-            slot.__set__ if isinstance(slot, MemberDescriptorType) else field.name,
-            field.default_factory if default == _FACTORY else field.default,
-        ]
+        setter = slot.__set__ if isinstance(slot, MemberDescriptorType) else field.name
+        names[f"v{len(form)}"] = field.name
+        form.append((setter is not field.name, field.init, field.kw_only is True, default))
+        held += [setter, field.default_factory if default == _FACTORY else field.default]
     first = _compiled(tuple(form), hasattr(cls, "__post_init__"))(*held)
-    # Parameters stand before the fields of keywords alone.
-    given = [field.name for field in fields if field.init and not field.kw_only]
-    named = [field.name for field in fields if field.init and field.kw_only]
-    code = first.__code__.replace(co_varnames=("self", *given, *named))
+    code = first.__code__
+    code = code.replace(co_varnames=tuple(names.get(name, name) for name in code.co_varnames))
     # In the module of the class, ``typing.get_type_hints`` finds the types.
     space = vars(sys.modules.get(cls.__module__, dataclasses))
     made = FunctionType(code, space, "__init__", first.__defaults__, first.__closure__)
-    known = first.__kwdefaults__ or {}
-    places = [number for number, part in enumerate(form) if part[2]]
-    made.__kwdefaults__ = {
-        name: known[f"v{place}"] for name, place in zip(named, places, strict=True) if f"v{place}" in known
-    } or None
+    made.__kwdefaults__ = {names[name]: value for name, value in (first.__kwdefaults__ or {}).items()} or None
     made.__qualname__, made.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
     made.__annotations__ = {**{field.name: field.type for field in fields if field.init}, "return": None}
     return made

@@ -321,6 +321,11 @@ class Field:
         """Whether this is a blob: a large value that a scan returns as position and size."""
         return bool(self.metadata or self.extension_name) and self._is_marked_blob
 
+    @property
+    def is_blob_v2(self) -> bool:
+        """Whether this is a blob of the extension type ``lance.blob.v2``, from version 2.2 on: a struct for writers."""
+        return self.is_blob and self.is_struct
+
     @cached_property
     def _is_marked_blob(self) -> bool:
         return BLOB_KEY in self.metadata or self._extension == BLOB_EXTENSION

@@ -87,7 +87,7 @@ class Session:
         self._pools = Pools(threads)
         self._credentials = CredentialMemory()
         self._stores: OrderedDict[tuple[object, ...], Store] = OrderedDict()
-        # Without itself: a session that nobody uses any more is freed at once, with all that it keeps.
+        # Sessions with other limits. A session does not refer to itself, so that it is freed when nobody uses it.
         self._siblings: dict[Limits, Session] = {}
 
     def __repr__(self) -> str:

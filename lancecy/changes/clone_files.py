@@ -145,7 +145,7 @@ def blob_fields(snapshot: Snapshot) -> frozenset[int]:
         part.id
         for top in snapshot.schema.fields
         for node in top.walk()
-        if node.is_blob and node.is_struct
+        if node.is_blob_v2
         for part in node.walk()
     )
 

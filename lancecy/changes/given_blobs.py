@@ -6,7 +6,8 @@ A place that this table could not read is refused, by the rules for bases (``tab
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from functools import partial
+from operator import attrgetter
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,7 @@ from lancecy.table.placement import OWN_FOLDERS
 __all__ = ["GivenBlobs"]
 
 _RUN_BYTES = 32 << 20
+_IS_GIVEN = attrgetter("is_blob_v2")
 
 
 class GivenBlobs:
@@ -86,40 +88,42 @@ class GivenBlobs:
         LanceError
             An object cannot be read.
         """
-        columns = [field for field in schema.fields if any(map(_is_given, field.walk()))]
+        columns = [field for field in schema.fields if any(node.is_blob_v2 for node in field.walk())]
         if not self._ingest or not columns:
             yield batch
             return
         sizes = np.zeros(batch.num_rows)
+        places: dict[str, StoredObject] = {}
         for field in columns:
-            sizes += self._sizes(batch.column(field.name), field)
+            sizes += self._sizes(batch.column(field.name), field, places)
         for start, stop in blob_runs(sizes, _RUN_BYTES):
             part = batch.slice(start, stop - start)
             for number, field in enumerate(schema.fields):
                 if field in columns:
-                    values = map_nested(part.column(number), field, _is_given, self._read)
+                    read = partial(self._read, places=places)
+                    values = map_nested(part.column(number), field, _IS_GIVEN, read)
                     part = part.set_column(number, field.name, values)
             yield part
 
-    def _sizes(self, array: pa.Array, field: Field) -> NDArray[np.float64]:
+    def _sizes(self, array: pa.Array, field: Field, places: dict[str, StoredObject]) -> NDArray[np.float64]:
         """Bytes of the objects of each row; of blobs within lists, an average."""
         total = np.zeros(len(array))
 
         def counted(blobs: pa.StructArray, node: Field) -> pa.Array:
             nonlocal total
-            opened = self._opened(blobs, node)
+            opened = self._opened(blobs, node, places)
             self._session.map_requests(BlobFile.size, [blob for blob in opened if blob is not None])
             found = np.array([0 if blob is None else blob.size() for blob in opened], np.float64)
             total = total + (found if found.size == total.size else found.sum() / max(1, total.size))
             return blobs
 
-        map_nested(array, field, _is_given, counted)
+        map_nested(array, field, _IS_GIVEN, counted)
         return total
 
-    def _read(self, blobs: pa.StructArray, field: Field) -> pa.Array:
+    def _read(self, blobs: pa.StructArray, field: Field, places: dict[str, StoredObject]) -> pa.Array:
         """The blobs with bytes in place of URIs."""
-        opened = self._opened(blobs, field)
-        members = dict(zip([member.name for member in blobs.type], blobs.flatten(), strict=True))
+        opened = self._opened(blobs, field, places)
+        members = _members(blobs)
         values = read_whole(self._session, opened)
         data = [
             own if blob is None else value
@@ -129,19 +133,14 @@ class GivenBlobs:
         made = {**rest, "data": pa.array(data, members["data"].type)}
         return pa.StructArray.from_arrays(list(made.values()), fields=list(blobs.type), mask=blobs.is_null())
 
-    def _opened(self, blobs: pa.StructArray, field: Field) -> list[BlobFile | None]:
-        """The objects of blobs that are given by URI, None for the others."""
-        places: dict[str, StoredObject] = {}
+    def _opened(
+        self, blobs: pa.StructArray, field: Field, places: dict[str, StoredObject]
+    ) -> list[BlobFile | None]:
+        """The objects of blobs that are given by URI, None for the others; ``places`` are those opened so far."""
         found: list[BlobFile | None] = []
-        names = [member.name for member in blobs.type if member.name != "data"]
-        columns = [
-            column.to_pylist()
-            for name, column in zip([m.name for m in blobs.type], blobs.flatten(), strict=True)
-            if name != "data"
-        ]
-        for values in zip(*columns, strict=True):
-            row: dict[str, Any] = dict(zip(names, values, strict=True))
-            uri = row["uri"]
+        members = _members(blobs)
+        columns = (members[name].to_pylist() for name in ("uri", "position", "size"))
+        for uri, position, size in zip(*columns, strict=True):
             if uri is None:
                 found.append(None)
                 continue
@@ -151,10 +150,9 @@ class GivenBlobs:
                 except LanceError as error:
                     raise error.within(f"column {printable(field.name)!r}")
                 places[uri] = StoredObject(lambda place=place: place)  # type: ignore[misc]
-            found.append(BlobFile(self._session, places[uri], row["position"] or 0, row["size"], 0))
+            found.append(BlobFile(self._session, places[uri], position or 0, size, 0))
         return found
 
 
-def _is_given(field: Field) -> bool:
-    """Whether the field is a blob column of 2.2."""
-    return field.is_blob and field.is_struct
+def _members(blobs: pa.StructArray) -> dict[str, pa.Array]:
+    return dict(zip([member.name for member in blobs.type], blobs.flatten(), strict=True))

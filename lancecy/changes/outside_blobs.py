@@ -34,11 +34,7 @@ def bases_of_blobs(snapshot: Snapshot) -> frozenset[int]:
 
     Source: table sheet, section 7.
     """
-    columns = [
-        top.name
-        for top in snapshot.schema.fields
-        if any(node.is_blob and node.is_struct for node in top.walk())
-    ]
+    columns = [top.name for top in snapshot.schema.fields if any(node.is_blob_v2 for node in top.walk())]
     if not columns or not snapshot.manifest.base_paths:
         return frozenset()
     context = ScanContext(snapshot, snapshot.session)

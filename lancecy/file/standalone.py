@@ -123,7 +123,7 @@ def _with_column(field: Field, is_flat: bool) -> Iterator[Field]:
 
 def _as_read(field: Field) -> Field:
     """The field with descriptors in place of blobs of 2.2."""
-    if field.is_blob and field.is_struct:
+    if field.is_blob_v2:
         return field.scanned
     if not field.children:
         return field

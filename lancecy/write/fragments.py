@@ -159,9 +159,7 @@ class NewFiles:
         self._version, self._bases, self._tag = version, bases, tag
         self._schema, self._outside = with_all_members(schema), outside
         self._folder, self._limits = folder, limits
-        self._has_sidecars = any(
-            node.is_blob and node.is_struct for top in schema.fields for node in top.walk()
-        )
+        self._has_sidecars = any(node.is_blob_v2 for top in schema.fields for node in top.walk())
         self._strict = strict_paths(schema)
         place = None if outside is None else outside.place
         self._options = replace(limits.options(schema, dictionaries), outside=place)

@@ -126,7 +126,7 @@ def with_all_members(schema: Schema) -> Schema:
 
 
 def _with_all_members(field: Field) -> Field:
-    if field.is_blob and field.is_struct:
+    if field.is_blob_v2:
         members = (
             _field(pa.field(name, kind), field.id, repeat(-1), name) for name, kind in MEMBER_TYPES.items()
         )
@@ -373,7 +373,7 @@ def check_known(given: Iterable[str], known: Collection[str], above: str = "") -
 
 
 def _fit(field: Field, given: Field, path: str) -> Field:
-    if field.is_blob and given.is_blob and given.is_struct:
+    if field.is_blob and given.is_blob_v2:
         if field.is_struct and [(child.name, child.arrow_type) for child in given.children] in _BLOB_MEMBERS:
             return field
         if not field.is_struct:
@@ -525,7 +525,7 @@ def _first_null(array: pa.Array, below: tuple[str, ...]) -> int | None:
 
 def _is_other(field: Field) -> bool:
     """Whether the written array may differ from the given one."""
-    return field.logical_type == "json" or (field.is_blob and field.is_struct)
+    return field.logical_type == "json" or field.is_blob_v2
 
 
 def _stored(array: pa.Array, field: Field) -> pa.Array:

@@ -124,7 +124,7 @@ def check_reused_numbers(seed: int, versions: VersionStore, protocol: Protocol) 
                 del active[number]
                 break
     world.written = None
-    # That nobody knows what became of a commit is rare, and no lie.
+    # An unknown outcome is a true answer, but a rare one.
     return [what for what in simulation.violations() if "unknown without a reason" not in what]
 
 

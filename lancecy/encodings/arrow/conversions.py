@@ -78,9 +78,7 @@ def _made(values: Sequence[Any], data_type: pa.DataType) -> pa.Array | None:
         dtype = np.dtype(data_type.to_pandas_dtype())
         limits = np.iinfo(dtype)
         if limits.min <= min(values) and max(values) <= limits.max:
-            return pa.Array.from_buffers(
-                data_type, len(values), [None, pa.py_buffer(np.array(values, dtype))]
-            )
+            return array_of(np.array(values, dtype))
     if kinds == {float} and pa.types.is_float64(data_type):
         return array_of(np.array(values, np.float64))
     if kinds == {bool} and pa.types.is_boolean(data_type):

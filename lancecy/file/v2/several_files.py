@@ -230,7 +230,7 @@ def _has_changed(several: SeveralFiles, found: _Joined) -> bool:
 
 def _is_little(found: _Joined, nbytes: float) -> bool:
     known = found.field.known
-    most = _MOST_COPIED_CHUNKS if known.leaves and found.memory is None else _MOST_COPIED
+    most = _MOST_COPIED_CHUNKS if known.leaves else _MOST_COPIED
     return nbytes <= most * found.field.file_bytes.size * len(known.columns)
 
 
@@ -246,6 +246,7 @@ def _read_joined(several: SeveralFiles, field: Field, joined: _Joined) -> Read[B
 def _leaf(
     chain: tuple[Field, ...], column: Column, rows: RowSelection, file: SourceFile, limits: Limits
 ) -> Read[Block]:
+    """A leaf whose bytes are kept: all pages are read together if they have one encoding."""
     groups = page_groups(column, chain, rows) if rows_per_value(chain) == 1 else None
     if groups is None or groups.size > 2:
         return (yield from read_leaf(chain, column, file, rows, limits))

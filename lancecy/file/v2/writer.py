@@ -274,7 +274,7 @@ class _BlobWriter:
 
 def _as_stored(field: Field) -> Field:
     """The field in the form of the file's own schema, in which blobs of 2.2 are descriptors without ids."""
-    if field.is_blob and field.is_struct:
+    if field.is_blob_v2:
         scanned = field.scanned
         return replace(scanned, children=tuple(replace(c, id=-1, parent_id=-1) for c in scanned.children))
     children = tuple(_as_stored(child) for child in field.children)

@@ -26,6 +26,7 @@ import enum
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import cached_property
 
 from lancecy.errors import DatasetNotFoundError, LanceError, StoreError
 from lancecy.records import dataclass
@@ -76,12 +77,12 @@ class Published:
     base: ManifestFile | None
     dates_tell: bool
 
-    @property
+    @cached_property
     def before(self) -> set[Part]:
         """The files of the version that it was made from."""
         return set() if self.base is None else files_of(self.base.message, self.base.indices)
 
-    @property
+    @cached_property
     def added(self) -> set[Part]:
         """The files that it added."""
         return files_of(self.made.message, self.made.indices) - self.before
@@ -117,7 +118,7 @@ def place_of(published: Published, history: History) -> Steps[Place]:
         with suppress(StoreError):
             yield from history.versions.remove((location.path,))
     if place is Place.UNKNOWN and (yield from _is_there(location.version - 1, history)):
-        # Who removes versions begins with the oldest, so nobody has removed one of this number.
+        # Cleanups remove the oldest version first: the version before is there, so none has removed this number.
         return Place.IN_TIME
     return place
 
@@ -161,7 +162,7 @@ def _among(newer: Sequence[ManifestLocation] | None, published: Published, histo
         if _is_in(published, stored, None):
             return Place.IN_TIME
         if look:
-            # Whoever removes versions begins with the oldest, so one that stays below a gap came after the removal.
+            # Cleanups remove the oldest version first: a version below a gap was published after the removal.
             return Place.LATE if order is _Order.SAME else Place.UNKNOWN
     return Place.UNKNOWN
 

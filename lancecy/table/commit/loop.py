@@ -54,7 +54,7 @@ __all__ = ["Committed", "Origin", "Policy", "commit"]
 # Listings before a version is made, at most.
 _CATCH_UPS = 10
 _FRESH_NS = 10 * 10**9
-# Time in which nobody makes several versions and removes the first of them.
+# A commit that takes no longer than this is not checked: others need more time to make several versions and remove the first.
 _PROMPT_NS = 10**9
 _PROMPT_ON_DISK_NS = 4 * 10**6
 # Configuration key of tables that are cleaned up after commits (``cleanup.automatic``).
@@ -194,7 +194,7 @@ class _Commit:
             return
         now: int = yield Now()
         prompt = _PROMPT_ON_DISK_NS if self.versions.fails_at_once else _PROMPT_NS
-        # With cleanups after commits, and answers as fast as those of a server nearby, it may happen sooner.
+        # Where every commit cleans up and the server is near, others may need less time.
         may_hurry = _CLEANED_UP in self.config and not self.versions.fails_at_once
         if 0 <= now - began <= prompt and not may_hurry:
             return
