@@ -1,16 +1,18 @@
 """Compares exact searches for nearest neighbours by lancecy and pylance: milliseconds for the same search of the same table.
 
-usage: python bench/compare_nearest.py [--vectors 200000] [--version 2.1] [--works l2,filter] [--repeat 7] [--markdown]
+usage: python bench/compare_nearest.py [--vectors 200000] [--version 2.1] [--works l2,filter] [--repeat 7] [--alone] [--markdown]
 
 Both libraries search the same files, which pylance wrote, without an index. ``read`` is the time in which as many threads
-copy the table's bytes from the page cache. Engines take turns; the first turn warms up and is not counted; medians of the
-others are printed. A row whose results differ is marked.
+copy the table's bytes from the page cache. Works and engines take turns; the first turn warms up and is not counted;
+medians of the others are printed. A row whose results differ is marked. ``of l2`` is lancecy's time beside that of its
+search of all rows.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import math
 import os
 import statistics
 import threading
@@ -66,49 +68,61 @@ def reading(path: Path) -> Callable[[], int]:
 
 
 def measure(
-    scan: dict[str, Any],
+    scans: dict[str, dict[str, Any]],
     handles: dict[str, Any],
     read: Callable[[], int],
     repeat: int,
     clock: Callable[[], float],
-) -> tuple[dict[str, float], bool]:
-    """Median milliseconds of each engine and of reading, and whether the results are the same."""
-    runs: dict[str, Callable[[], Any]] = {
-        name: lambda handle=handle: handle.to_table(columns=["id"], **scan)  # type: ignore[misc]
-        for name, handle in handles.items()
+) -> tuple[dict[str, dict[str, float]], set[str]]:
+    """Median milliseconds of each work by each engine and of reading, and the works whose results differ."""
+    seconds: dict[str, dict[str, list[float]]] = {
+        work: {name: [] for name in (*handles, "read")} for work in scans
     }
-    seconds: dict[str, list[float]] = {name: [] for name in (*runs, "read")}
-    results: dict[str, pa.Table] = {}
+    different: set[str] = set()
     for _ in range(repeat + 1):
-        for name, run in (*runs.items(), ("read", read)):
+        for work, scan in scans.items():
+            results = []
+            for name, handle in handles.items():
+                started = clock()
+                found = handle.to_table(columns=["id"], **scan)
+                seconds[work][name].append(clock() - started)
+                results.append(found.drop_columns("_distance"))
             started = clock()
-            results[name] = run()
-            seconds[name].append(clock() - started)
-    times = {name: 1e3 * statistics.median(taken[1:]) for name, taken in seconds.items()}
-    ours, theirs = results["lancecy"], results["pylance"]
-    return times, ours.drop_columns("_distance") == theirs.drop_columns("_distance")
+            read()
+            seconds[work]["read"].append(clock() - started)
+            if any(found != results[0] for found in results):
+                different.add(work)
+    times = {
+        work: {name: 1e3 * statistics.median(taken[1:]) for name, taken in by_name.items()}
+        for work, by_name in seconds.items()
+    }
+    return times, different
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--vectors", type=int, default=200_000, help=f"rows, of {DIMENSION} float32 each")
+    parser.add_argument("--alone", action="store_true", help="without pylance, whose work empties the caches")
     add_options(parser)
     chosen = parser.parse_args()
+    engines = {"lancecy": "lancecy"} if chosen.alone else ENGINES
     path = cached(chosen.data, "vectors", chosen.vectors, chosen.version)
-    handles = {name: importlib.import_module(module).dataset(str(path)) for name, module in ENGINES.items()}
+    handles = {name: importlib.import_module(module).dataset(str(path)) for name, module in engines.items()}
     read, clock = reading(path), time.process_time if chosen.cpu else time.perf_counter
+    asked = tuple(chosen.works.split(",")) if chosen.works else ("",)
+    scans = {name: scan for name, scan in works(chosen.vectors).items() if name.startswith(asked)}
     print(
         f"{chosen.vectors:,} x {DIMENSION} float32; files of version {chosen.version}; medians of {chosen.repeat} turns, {'processor time' if chosen.cpu else 'time'} in ms; "
         f"{machine()}\n"
     )
-    heading = ["work", *ENGINES, "read", "x pylance", "of read", ""]
-    show_heading(heading, chosen.markdown)
-    for name, scan in works(chosen.vectors).items():
-        if chosen.works and not name.startswith(tuple(chosen.works.split(","))):
-            continue
-        times, same = measure(scan, handles, read, chosen.repeat, clock)
-        cells = [*times.values(), times["pylance"] / times["lancecy"], times["lancecy"] / times["read"]]
-        show([name, *(f"{cell:.2f}" for cell in cells), "" if same else "differs"], chosen.markdown)
+    show_heading(["work", *engines, "read", "x pylance", "of read", "of l2", ""], chosen.markdown)
+    all_times, different = measure(scans, handles, read, chosen.repeat, clock)
+    for work, times in all_times.items():
+        ours = times["lancecy"]
+        ratios = [times.get("pylance", math.nan) / ours, ours / times["read"]]
+        ratios.append(ours / all_times["l2"]["lancecy"] if "l2" in all_times else math.nan)
+        cells = [f"{cell:.2f}" for cell in times.values()] + [f"{cell:.3g}" for cell in ratios]
+        show([work, *cells, "differs" if work in different else ""], chosen.markdown)
 
 
 if __name__ == "__main__":

@@ -32,8 +32,8 @@ _CLIENT_OPTIONS = frozenset({"endpoint_url", "region_name"})
 # Settings of botocore that change what is asked, or whom.
 _SETTINGS = ("AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT")
 _TIMEOUT = timedelta(seconds=30)
-# By default obstore keeps any number of connections open.
-_IDLE, _IDLE_CONNECTIONS = timedelta(seconds=15), "16"
+# Of many small objects as many are asked for at once: with fewer idle connections, most of them connect anew each time.
+_IDLE, _IDLE_CONNECTIONS = timedelta(seconds=15), "128"
 _LOGIN_VALID = timedelta(minutes=2)
 # After so many failures in a row, such as of a wrong region, every request would be made twice. A server that was only
 # busy is asked again after a while.
