@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from benchmarks.tables import DIMENSION, cached
 from compare import add_options, machine, show, show_heading
 
