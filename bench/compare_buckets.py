@@ -1,6 +1,6 @@
 """Compares a table on one S3 server with one over three: seconds for the same rows, read and written.
 
-usage: python bench/compare_buckets.py [--megabytes 64] [--rate 4] [--repeat 3] [--works read-threads,write-dask] [--markdown]
+usage: python bench/compare_buckets.py [--megabytes 64] [--rate 4] [--repeat 3] [--works read-threads,write-dask] [--tasks 12] [--markdown]
 
 Every server is a process of its own on the loopback interface and passes ``--rate`` megabytes a second in each direction
 (``capped_server.py``), so three pass three times as many, if all of them are busy. The table's own folder, with its manifests,
@@ -33,9 +33,6 @@ from lancecy.session import Session
 
 BUCKET = "bench-data"
 FILES = 24
-TASKS = 6
-"""Tasks of Dask and Spark at once: a task of a write waits for the bucket that its file goes to."""
-DASK = {"scheduler": "threads", "num_workers": TASKS}
 _NUMBERS = count()
 
 
@@ -49,11 +46,15 @@ class Places:
         URLs.
     rows : pyarrow.Table
         What every table has.
+    spark : pyspark.sql.SparkSession or None
+    dask : dict
+        How Dask computes.
     """
 
     servers: Sequence[str]
     rows: pa.Table
     spark: Any = None
+    dask: dict[str, Any] = field(default_factory=dict)
     uri: str = ""
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -106,7 +107,7 @@ def _total(rows: Any) -> float:
 
 def _read_dask(places: Places) -> float:
     frame = lancecy.scan(places.uri, storage_options=places.options, blocksize="8MiB")
-    return float(frame["v"].sum().compute(**DASK))
+    return float(frame["v"].sum().compute(**places.dask))
 
 
 def _read_spark(places: Places) -> float:
@@ -122,7 +123,7 @@ def _write_threads(places: Places) -> float:
 
 
 def _write_dask(places: Places) -> float:
-    given = {"compute_kwargs": DASK, **places.given}
+    given = {"compute_kwargs": places.dask, **places.given}
     lancecy.write_dask(places.frame, places.new_uri(), index=False, **given)
     return 0.0
 
@@ -169,6 +170,12 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=4, help="megabytes per second of one server")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--works", default=",".join(WORKS))
+    parser.add_argument(
+        "--tasks",
+        type=int,
+        default=12,
+        help="of Dask and Spark at once: a task of a write waits for the bucket that its file goes to",
+    )
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
     works = options.works.split(",")
@@ -177,8 +184,9 @@ def main() -> None:
     print(machine(), f"{options.megabytes:g} MB in {FILES} files, {options.rate:g} MB/s a server", sep="\n")
     with ExitStack() as running:
         urls = [running.enter_context(capped_server(options.rate)) for _ in range(3)]
-        spark = spark_session(TASKS, {}) if any("spark" in name for name in works) else None
-        several = [Places(urls[:number], rows, spark) for number in (1, 3)]
+        spark = spark_session(options.tasks, {}) if any("spark" in name for name in works) else None
+        dask = {"scheduler": "threads", "num_workers": options.tasks}
+        several = [Places(urls[:number], rows, spark, dask) for number in (1, 3)]
         if any(name.startswith("read") for name in works):
             for places in several:
                 places.uri = places.new_uri()
