@@ -28,6 +28,7 @@ from lance_namespace import (
     MergeInsertIntoTableResponse,
     QueryTableRequest,
     QueryTableResponse,
+    TableNotFoundError,
     UnsupportedOperationError,
     UpdateFieldMetadataRequest,
     UpdateFieldMetadataResponse,
@@ -44,7 +45,9 @@ from lancecy.namespace.base import choice
 from lancecy.namespace.creation import rows_of_stream
 from lancecy.namespace.failures import with_codes
 from lancecy.namespace.indexing import Indexing
+from lancecy.namespace.names import path_of
 from lancecy.namespace.schemas import arrow_type, counts
+from lancecy.namespace.tables import VersionAsked
 
 __all__ = ["Contents"]
 
@@ -66,7 +69,7 @@ class Contents(Indexing):
     def insert_into_table(
         self, request: InsertIntoTableRequest, request_data: bytes
     ) -> InsertIntoTableResponse:
-        """Add rows, or with mode Overwrite replace all.
+        """Add rows, or with mode Overwrite replace all. They become the first version of a declared table.
 
         Parameters
         ----------
@@ -76,9 +79,19 @@ class Contents(Indexing):
         """
         mode = choice("mode", request.mode, ("Append", "Overwrite"))
         rows = rows_of_stream(request_data)
-        ds = self._newest(request)
-        ds.insert(rows, mode="append" if mode == "Append" else "overwrite")
+        ds = self._inserted(request, rows, mode.lower())
         return InsertIntoTableResponse(num_inserted_rows=rows.num_rows, version=ds.version)
+
+    def _inserted(self, request: InsertIntoTableRequest, rows: pa.Table, mode: Any) -> Dataset:
+        found = self._table(path_of(request.id, kind="table"))
+        try:
+            ds = self._opened(found, VersionAsked(branch=request.branch))
+        except TableNotFoundError:
+            if not self._directories.is_only_declared(found.directory):
+                raise
+            return self._write(rows, self._uri_of(found.directory), mode)
+        ds.insert(rows, mode=mode)
+        return ds
 
     @with_codes
     def merge_insert_into_table(

@@ -305,7 +305,10 @@ class Creations(Removals):
             if is_free and self._directories.claim(directory):
                 return directory
             if is_free or self._directories.is_claimed(directory):
-                raise TableAlreadyExistsError(f"another process creates table {printable(names[0])!r} now")
+                raise TableAlreadyExistsError(
+                    f"another process creates table {printable(names[0])!r} now; if it ended without doing so, the name is "
+                    "free ten minutes after it began"
+                )
         return hashed_directory(names)
 
     def _withdraw(self, directory: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import platform
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
@@ -16,6 +17,7 @@ from lancecy.namespace.names import DIRECTORY_SUFFIX, LONGEST, directory_of, is_
 from lancecy.session import Session
 from lancecy.store.base import PutMode, Store
 from lancecy.store.folders import names_in, remove_folder
+from lancecy.store.new_file import TEMPORARY
 from lancecy.store.paths import check_path, is_safe_path
 from lancecy.table.location import TableLocation
 from lancecy.table.paths import VERSIONS
@@ -27,8 +29,8 @@ RESERVED = ".lance-reserved"
 DEREGISTERED = ".lance-deregistered"
 """Marker of a directory that is not a table of the namespace any more."""
 _CONTENT = b"reserved"
-# Content of the marker of a directory that is being removed, and of one that is being made. Other libraries look at
-# its presence only.
+# How the marker begins of a directory that is being removed, and of one that is being made; there the process follows.
+# Other libraries look at its presence only.
 _REMOVED, _CREATED = b"removed", b"created"
 # After this a directory that is being made is taken for one whose process died.
 _LONGEST_CREATION = timedelta(minutes=10)
@@ -105,11 +107,12 @@ class Directories:
         return [name.removesuffix("/") for name in names_in(self._store) if name.endswith("/")]
 
     def contents(self, directory: str) -> frozenset[str]:
-        """The names directly in a directory; empty if there is no such directory, or it is a symbolic link."""
+        """The names directly in a directory, but for temporary ones; empty if it is missing or a symbolic link."""
         if not is_safe_path(directory) or any(len(n.encode()) > LONGEST for n in directory.split("/")):
             return frozenset()
         try:
-            return frozenset(name.removesuffix("/") for name in names_in(self._store, directory))
+            found = (name.removesuffix("/") for name in names_in(self._store, directory))
+            return frozenset(name for name in found if not name.startswith(TEMPORARY))
         except PathPolicyError:
             return frozenset()
 
@@ -174,7 +177,7 @@ class Directories:
         try:
             self._store.put(path, _REMOVED if is_removed else _CONTENT, PutMode.CREATE)
         except ExistsError:
-            if not is_removed and self._marker(directory) in (_REMOVED, _CREATED):
+            if not is_removed and self._marker(directory).startswith((_REMOVED, _CREATED)):
                 self._store.put(path, _CONTENT)
             return False
         except StoreError as error:
@@ -196,11 +199,12 @@ class Directories:
         bool
             False if another process made it.
         """
-        return self.mark(directory, DEREGISTERED, _CREATED)
+        return self.mark(directory, DEREGISTERED, _CREATED + _this_process())
 
     def is_claimed(self, directory: str) -> bool:
-        """Whether another process makes a table in a directory now."""
-        if self._marker(directory) != _CREATED:
+        """Whether another process makes a table in a directory now. One of another machine may have ended."""
+        marker = self._marker(directory)
+        if not marker.startswith(_CREATED) or _has_ended(marker.removeprefix(_CREATED)):
             return False
         with suppress(DatasetNotFoundError):
             modified = self._store.head(f"{directory}/{DEREGISTERED}").modified
@@ -211,15 +215,15 @@ class Directories:
         """Whether a directory that no table uses is what a process left that died while it made or removed a table."""
         contents = self.contents(directory)
         return DEREGISTERED in contents and (
-            len(contents) == 1 or self._marker(directory) in (_REMOVED, _CREATED)
+            len(contents) == 1 or self._marker(directory).startswith((_REMOVED, _CREATED))
         )
 
-    def _marker(self, directory: str) -> bytes | None:
-        """The content of the marker of a hidden directory, None if there is none."""
+    def _marker(self, directory: str) -> bytes:
+        """The content of the marker of a hidden directory; empty if there is none."""
         try:
             return bytes(self._store.get(f"{directory}/{DEREGISTERED}"))
         except DatasetNotFoundError:
-            return None
+            return b""
 
     def unmark(self, directory: str, marker: str) -> None:
         """Remove a marker; a missing one is no error."""
@@ -249,6 +253,25 @@ class Directories:
         """Whether all objects in a directory were written before a moment; those without a time were not."""
         metas = self._store.list(check_path(directory))
         return all(meta.modified is not None and meta.modified < moment for meta in metas)
+
+
+def _this_process() -> bytes:
+    return f" {os.getpid()} {platform.node()}".encode()
+
+
+def _has_ended(process: bytes) -> bool:
+    """Whether a process (:func:`_this_process`) is known to have ended."""
+    number, _, machine = process.decode(errors="replace").strip().partition(" ")
+    # Elsewhere ``os.kill`` ends processes.
+    if os.name != "posix" or machine != platform.node() or not number.isdecimal():
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
 
 
 def _is_table(name: str) -> bool:

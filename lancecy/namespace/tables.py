@@ -113,13 +113,15 @@ class Tables(Creations):
 
     @with_codes
     def table_exists(self, request: TableExistsRequest) -> TableExistsResponse:
-        """Raise an error unless there is a table.
+        """Raise an error unless there is a table, and the version if one is given.
 
         Raises
         ------
-        TableNotFoundError
+        TableNotFoundError, TableVersionNotFoundError
         """
-        self._table(path_of(request.id, kind="table"))
+        found = self._table(path_of(request.id, kind="table"))
+        if request.version is not None:
+            self._opened(found, request)
         return TableExistsResponse()
 
     @with_codes

@@ -28,6 +28,7 @@ from lance_namespace import (
     ListTableVersionsResponse,
     RestoreTableRequest,
     RestoreTableResponse,
+    TableBranchNotFoundError,
     TableVersion,
     TableVersionNotFoundError,
     UpdateTableTagRequest,
@@ -44,11 +45,15 @@ from lancecy.namespace.pages import page_of
 from lancecy.namespace.tables import Tables, VersionAsked
 from lancecy.store.base import PutMode, Store
 from lancecy.table.paths import VERSIONS, parse_manifest_name
+from lancecy.table.refs.names import MAIN
 from lancecy.table.refs.places import branch_location
 from lancecy.table.versions import ManifestLocation
 from lancecy.table.versions.folder import published
 
 __all__ = ["Versions"]
+
+# The end of a range that has no end.
+_ALL = -1
 
 
 def field_of(request: Any, name: str) -> Any:
@@ -76,13 +81,21 @@ class Versions(Tables):
 
     @with_codes
     def list_table_versions(self, request: Any) -> ListTableVersionsResponse:
-        """List the versions of a table, the oldest first unless ``descending`` is true."""
-        found, store = self._manifests(request)
-        listed = {location.version: location for location in published(store.list(VERSIONS))}
+        """List the versions of a table, the oldest first unless ``descending`` is true.
+
+        Raises
+        ------
+        TableBranchNotFoundError
+        InvalidInputError
+            The page token is not one of an earlier answer.
+        """
+        found, store, listed = self._listed(request)
         is_descending = bool(field_of(request, "descending"))
         numbers = sorted(listed, reverse=is_descending)
         token = field_of(request, "page_token")
-        if token is not None:
+        if token:
+            if not token.isdecimal():
+                raise InvalidInputError(f"page token {printable(token)!r} is not the number of a version")
             numbers = [n for n in numbers if (n < int(token) if is_descending else n > int(token))]
         limit = field_of(request, "limit")
         shown = numbers if limit is None or limit < 0 else numbers[:limit]
@@ -96,10 +109,9 @@ class Versions(Tables):
 
         Raises
         ------
-        TableVersionNotFoundError
+        TableVersionNotFoundError, TableBranchNotFoundError
         """
-        found, store = self._manifests(request)
-        listed = {location.version: location for location in published(store.list(VERSIONS))}
+        found, store, listed = self._listed(request)
         number = field_of(request, "version")
         number = max(listed, default=0) if number is None else number
         if number not in listed:
@@ -155,6 +167,8 @@ class Versions(Tables):
     def batch_delete_table_versions(self, request: Any) -> BatchDeleteTableVersionsResponse:
         """Delete the manifests of versions; never that of the newest one.
 
+        A range is without its end; the end -1 means all versions from its start on.
+
         Raises
         ------
         InvalidInputError
@@ -167,7 +181,11 @@ class Versions(Tables):
             (field_of(one, "start_version"), field_of(one, "end_version"))
             for one in field_of(request, "ranges")
         ]
-        gone = [one for one in listed if any(start <= one.version < stop for start, stop in ranges)]
+        gone = [
+            one
+            for one in listed
+            if any(start <= one.version and (one.version < stop or stop == _ALL) for start, stop in ranges)
+        ]
         if any(one.version == newest for one in gone):
             raise InvalidInputError(f"version {newest} is the newest one of the table, and stays")
         store.delete([one.path for one in gone])
@@ -177,9 +195,19 @@ class Versions(Tables):
         """The table of a request, and the store of its branch."""
         found = self._table(path_of(field_of(request, "id"), kind="table"))
         location, branch = self._location_of(found.directory), field_of(request, "branch")
-        if branch is not None:
+        if branch not in (None, MAIN):
             location = branch_location(location, branch)
         return found, location.open(self._session)
+
+    def _listed(self, request: Any) -> tuple[Found, Store, dict[int, ManifestLocation]]:
+        """The table of a request, the store of its branch, and the versions there by their numbers."""
+        found, store = self._manifests(request)
+        listed = {location.version: location for location in published(store.list(VERSIONS))}
+        branch = field_of(request, "branch")
+        if not listed and branch not in (None, MAIN):
+            name = printable(".".join(found.names))
+            raise TableBranchNotFoundError(f"table {name!r} has no branch {printable(branch)!r}")
+        return found, store, listed
 
     @staticmethod
     def _is_inside(path: str, store: Store) -> bool:

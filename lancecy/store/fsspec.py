@@ -239,7 +239,7 @@ class FsspecStore:
         check_path(path)
         if self._protocol not in parts.BUCKETS:
             with suppress(LookupError):
-                self._call("delete", path, lambda fs, full: fs.rm(full, recursive=True))
+                self._call("delete", path, parts.remove_empty_folders)
 
     # Writing
 
@@ -309,10 +309,13 @@ class FsspecStore:
         for path in paths:
             check_path(path)
         built = self._open()
-        # A list of paths would be searched for wildcards, which could remove other objects.
-        together = [path for path in paths if self._protocol in parts.BUCKETS and not set(path) & set("*?[")]
+        # A list of names would be searched for wildcards, which could remove other objects.
+        named = {path: self._full(built, path) for path in paths}
+        together = [
+            path for path in paths if self._protocol in parts.BUCKETS and not set(named[path]) & set("*?[")
+        ]
         if len(together) > 1:
-            names = [self._full(built, path) for path in together]
+            names = [named[path] for path in together]
             try:
                 self._call("delete", together[0], lambda fs, full: parts.remove(fs, names))
             except LookupError:

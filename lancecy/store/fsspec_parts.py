@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -37,6 +37,7 @@ __all__ = [
     "page",
     "protocol_of",
     "remove",
+    "remove_empty_folders",
     "stat",
     "storage_options_of",
     "usable_here",
@@ -361,6 +362,27 @@ def remove(fs: Any, names: list[str]) -> None:
     # adlfs would otherwise ask for each name first.
     options = {"expand_path": False} if _is_azure(fs) else {}
     fs.rm(names, **options)
+
+
+def remove_empty_folders(fs: Any, full: str) -> None:
+    """Remove a folder and those in it; nothing if an object is in one of them.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such folder.
+    """
+    # Not ``rm``, which searches for wildcards in the name: it would remove other folders with their objects.
+    fs.invalidate_cache(full)
+    folders = [full]
+    for folder in folders:
+        for info in fs.ls(folder, detail=True):
+            if info["type"] != "directory":
+                return
+            folders.append(info["name"].rstrip("/"))
+    for folder in reversed(folders):
+        with suppress(FileNotFoundError):
+            fs.rmdir(folder)
 
 
 def storage_options_of(fs: Any) -> dict[str, Any]:

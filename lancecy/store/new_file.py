@@ -8,8 +8,10 @@ from contextlib import suppress
 
 from lancecy.store import local_files as files
 
-__all__ = ["NewFile"]
+__all__ = ["TEMPORARY", "NewFile"]
 
+TEMPORARY = ".tmp_"
+"""How temporary names begin. A process that is killed leaves such a file."""
 # Endings of temporary files that a cleanup removes if no version names them. A manifest's is not among them: a
 # temporary manifest must not be taken for a version.
 _ENDINGS = (".lance", ".txn", ".arrow", ".bin", ".blob")
@@ -52,7 +54,7 @@ class NewFile:
     def __init__(self, root: str, path: str, follow: bool, durable: bool) -> None:
         folder, _, self._name = path.rpartition("/")
         self._durable = durable
-        self._temporary = f".tmp_{os.urandom(8).hex()}{_kept_ending(self._name)}"
+        self._temporary = f"{TEMPORARY}{os.urandom(8).hex()}{_kept_ending(self._name)}"
         self._folder = self._file = -1
         for attempt in range(_TRIES):
             try:

@@ -45,6 +45,20 @@ def test_tables_are_directories_with_an_entry(tmp_path: Path) -> None:
     assert not (tmp_path / "__manifest").exists()
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_directory_that_a_process_died_in_before_its_first_file_is_no_table(
+    tmp_path: Path, mode: str
+) -> None:
+    (tmp_path / "t.lance").mkdir()
+    (tmp_path / "t.lance" / ".tmp_0123456789abcdef").write_bytes(b"")
+    ns = ours(tmp_path, **MODES[mode])
+    assert (tables(ns), exists(ns, "t")) == ([], False)
+    create(ns, "t")
+    assert (tables(ns), exists(ns, "t")) == (["t"], True)
+    drop(ns, "t")
+    assert tables(ns) == []
+
+
 def test_root_is_a_uri_or_an_absolute_or_relative_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +156,19 @@ def test_memory_root(monkeypatch: pytest.MonkeyPatch) -> None:
     drop(ns, "t")
     drop(ns, "n.t")
     assert (tables(ns), tables(ns, "n")) == ([], [])
+
+
+@pytest.mark.parametrize("mode", ["default", "directory only"])
+def test_wildcards_in_names_remove_no_other_table(mode: str) -> None:
+    ns = ours(f"memory://wildcards/{mode}", **MODES[mode])
+    names = ["*", "?", "[ab]", "a", "b"]
+    for name in names:
+        create(ns, name)
+    for name in names[:3]:
+        drop(ns, name)
+        assert not exists(ns, name)
+    assert tables(ns) == ["a", "b"]
+    assert [lancecy.dataset(describe(ns, name).location).count_rows() for name in "ab"] == [3, 3]
 
 
 def test_root_that_is_a_file_is_an_error(tmp_path: Path) -> None:

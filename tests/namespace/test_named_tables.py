@@ -11,7 +11,7 @@ import pytest
 
 import lancecy
 from lancecy.errors import ExistsError
-from tests.helpers.namespaces import create, declare, describe, make, ours, theirs
+from tests.helpers.namespaces import create, declare, describe, make, ours, stream, theirs
 
 CONNECT = {"lancecy": ours, "pylance": theirs}
 
@@ -180,3 +180,55 @@ def test_declared_table_is_written_by_name(tmp_path: Path) -> None:
     declare(ns, "t")
     lancecy.write_dataset({"a": [1]}, namespace=ns, table_id=["t"])
     assert not describe(ns, "t", check_declared=True).is_only_declared
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("mode", ["Append", "Overwrite"])
+@pytest.mark.parametrize("connect", [ours, theirs], ids=["lancecy", "pylance"])
+def test_first_rows_of_a_declared_table_are_inserted(tmp_path: Path, connect: Any, mode: str) -> None:
+    ns = connect(tmp_path)
+    declare(ns, "t")
+    request = ln.InsertIntoTableRequest(id=["t"], mode=mode)
+    found = ns.insert_into_table(request, stream({"a": [1, 2]}))
+    assert (found.num_inserted_rows, found.version) == (2, 1)
+    assert not describe(ns, "t", check_declared=True).is_only_declared
+    ns.insert_into_table(request, stream({"a": [3]}))
+    rows = lancecy.dataset(describe(ns, "t").location).to_table()["a"].to_pylist()
+    assert rows == ([1, 2, 3] if mode == "Append" else [3])
+
+
+def test_rows_for_a_table_that_lost_its_data_are_refused(tmp_path: Path) -> None:
+    ns = ours(tmp_path)
+    place = Path(create(ns, "t").location)
+    for manifest in (place / "_versions").iterdir():
+        manifest.unlink()
+    with pytest.raises(ln.TableNotFoundError, match="no data"):
+        ns.insert_into_table(ln.InsertIntoTableRequest(id=["t"]), stream())
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("connect", [ours, theirs], ids=["lancecy", "pylance"])
+def test_versions_of_the_main_branch_by_name(tmp_path: Path, connect: Any) -> None:
+    ns = connect(tmp_path)
+    create(ns, "t")
+    listed = ns.list_table_versions(ln.ListTableVersionsRequest(id=["t"], branch="main", page_token=""))
+    assert [version.version for version in listed.versions] == [1]
+    ns.describe_table_version({"id": ["t"], "branch": "main", "version": 1})
+    # pylance names the table.
+    missing = (ln.TableBranchNotFoundError, ln.TableNotFoundError)
+    with pytest.raises(missing, match="branch 'none'"):
+        ns.list_table_versions(ln.ListTableVersionsRequest(id=["t"], branch="none"))
+    with pytest.raises(missing, match="branch 'none'"):
+        ns.describe_table_version({"id": ["t"], "branch": "none"})
+
+
+def test_versions_that_are_no_numbers_or_do_not_exist(tmp_path: Path) -> None:
+    ns = ours(tmp_path)
+    create(ns, "t")
+    with pytest.raises(ln.InvalidInputError, match="page token 'x'"):
+        ns.list_table_versions(ln.ListTableVersionsRequest(id=["t"], page_token="x"))
+    ns.table_exists(ln.TableExistsRequest(id=["t"], version=1))
+    with pytest.raises(ln.TableVersionNotFoundError):
+        ns.table_exists(ln.TableExistsRequest(id=["t"], version=2))
+    with pytest.raises(ln.InvalidInputError, match="newest"):
+        ns.batch_delete_table_versions({"id": ["t"], "ranges": [{"start_version": 0, "end_version": -1}]})

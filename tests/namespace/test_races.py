@@ -19,11 +19,13 @@ import lance_namespace as ln
 import pytest
 
 import lancecy
+from lancecy.namespace import creation
 from tests.helpers.namespaces import (
     MODES,
     create,
     declare,
     deregister,
+    describe,
     drop,
     exists,
     make,
@@ -331,3 +333,35 @@ def test_deregistered_and_dropped_names_are_free_again(tmp_path: Path) -> None:
     create(ns, "t")
     drop(ns, "t")
     assert tables(ns) == []
+
+
+def create_until_killed(root: str, began: Any) -> None:
+    """Create a table; end never, and tell when its rows are about to be written."""
+
+    def write(*args: Any, **options: Any) -> None:
+        began.set()
+        time.sleep(_LONGEST)
+
+    setattr(creation, "write_dataset", write)  # noqa: B010 - not a public name of the module
+    create(ours(root), "t")
+
+
+def test_name_of_a_process_that_was_killed_is_free_at_once(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    began = context.Event()
+    process = context.Process(target=create_until_killed, args=(str(tmp_path), began))
+    process.start()
+    try:
+        assert began.wait(_LONGEST)
+        ns = ours(tmp_path)
+        for mode in ("Create", "Overwrite"):
+            with pytest.raises(ln.TableAlreadyExistsError, match="another process creates"):
+                create(ns, "t", mode=mode)
+    finally:
+        process.kill()
+        process.join()
+    assert tables(ns) == []
+    create(ns, "t", {"a": [1]})
+    assert (tables(ns), lancecy.dataset(describe(ns, "t").location).count_rows()) == (["t"], 1)
+    assert ns.remove_unused(older_than=timedelta(0)) == ["t.lance"]
+    assert exists(ns, "t")

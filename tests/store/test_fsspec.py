@@ -380,6 +380,35 @@ def test_wildcards_in_names_remove_nothing_else() -> None:
     assert [meta.path for meta in store.list("")] == ["a[b]", "ab"]
 
 
+def test_wildcards_in_the_place_of_a_store_remove_nothing_else() -> None:
+    class Expanding(MemoryFileSystem):  # type: ignore[misc]
+        protocol = "gs"
+        cachable = False
+
+    fs = Expanding(global_store=False)
+    for folder in ("run?", "run1"):
+        for name in ("1", "2"):
+            fs.pipe_file(f"/b/{folder}/{name}", b"x")
+    FsspecStore("/b/run?", fs=fs).delete(["1", "2"])
+    assert sorted(fs.find("/b")) == ["/b/run1/1", "/b/run1/2"]
+
+
+@pytest.mark.parametrize("name", ["*", "a?", "[ab]", "a[b]"])
+def test_empty_folders_are_removed_and_no_others(name: str) -> None:
+    fs = MemoryFileSystem(global_store=False, skip_instance_cache=True)
+    store = FsspecStore("/place", fs=fs)
+    for folder in (name, "a", "b", "ab"):
+        fs.makedirs(f"/place/{folder}/data/deep")
+        fs.pipe_file(f"/place/{folder}/_versions/1", b"x")
+    store.remove_empty_folder(name)
+    assert [meta.path for meta in store.list(name)] == [f"{name}/_versions/1"]
+    store.delete([f"{name}/_versions/1"])
+    store.remove_empty_folder(name)
+    store.remove_empty_folder(name)
+    assert sorted(store.names("")) == ["a/", "ab/", "b/"]
+    assert [meta.path for meta in store.list("")] == [f"{folder}/_versions/1" for folder in ("a", "ab", "b")]
+
+
 def test_chain_separator_is_refused() -> None:
     with pytest.raises(PathPolicyError, match="URL"):
         FsspecStore("memory://chain/t").put("a::b", b"x")
