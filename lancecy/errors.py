@@ -45,6 +45,7 @@ __all__ = [
     "StoreError",
     "TruncatedError",
     "UnsupportedError",
+    "VersionNotFoundError",
     "WorkerError",
     "nearest",
     "needing",
@@ -307,8 +308,21 @@ class MissingFileError(DatasetNotFoundError):
         self.base = base
 
 
-class ColumnNotFoundError(NotFoundError, KeyError):
-    """The schema has no such column; the message lists similar names."""
+class VersionNotFoundError(NotFoundError, ValueError, OSError):
+    """There is no such version, or it was removed.
+
+    A ``ValueError`` as of ``dataset`` and tags, and an ``OSError`` as of ``checkout_version`` and ``restore``, in pylance.
+    """
+
+    def __init__(self, what: str, *, name: str, known: Iterable[str] = ()) -> None:
+        super().__init__(what, kind="version", name=name, known=known)
+
+
+class ColumnNotFoundError(NotFoundError, KeyError, ValueError):
+    """The schema has no such column; the message lists similar names.
+
+    A ``KeyError``, and a ``ValueError`` as of most methods in pylance.
+    """
 
     def __init__(self, name: str, known: Iterable[str] = (), *, where: str = "the schema") -> None:
         # The name itself may exist where it cannot be selected, such as the items of a list.
@@ -391,8 +405,8 @@ class ExpressionError(LanceError, ValueError):
         self.position = position
 
 
-class CommitError(LanceError):
-    """A change could not become the next version.
+class CommitError(LanceError, OSError):
+    """A change could not become the next version; an ``OSError`` as in pylance.
 
     Attributes
     ----------

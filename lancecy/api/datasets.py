@@ -70,7 +70,8 @@ from lancecy.store.committing import CommitLock, with_lock
 from lancecy.store.key_values.ddb_uri import shown_uri
 from lancecy.table.bases import canonical_base
 from lancecy.table.location import TableLocation
-from lancecy.table.manifest import BasePath, DataFile, DeletionFile, Fragment
+from lancecy.table.manifest import BasePath, DataFile, Fragment
+from lancecy.table.paths import DELETIONS, deletion_file_name
 from lancecy.table.refs.reference import Reference
 from lancecy.table.replicas import Replicas, check_replicas
 from lancecy.table.snapshot import Snapshot, committed_snapshot, load_reference, load_snapshot
@@ -1488,9 +1489,13 @@ class LanceFragment(Scans, FragmentChanges, FragmentColumns, RefusedNames):
         """Its data files."""
         return list(self._metadata.files)
 
-    def deletion_file(self) -> DeletionFile | None:
-        """The file that lists its deleted rows, None without any."""
-        return self._metadata.deletion_file
+    def deletion_file(self) -> str | None:
+        """Path of the file that lists its deleted rows, in the table's folder or its base; None without any.
+
+        ``metadata.deletion_file`` describes it.
+        """
+        file = self._metadata.deletion_file
+        return None if file is None else f"{DELETIONS}/{deletion_file_name(self._metadata.stored_id, file)}"
 
     @scanning
     def scanner(

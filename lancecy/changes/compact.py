@@ -32,7 +32,7 @@ from lancecy.changes.index import IndexOptimizer, Indices
 from lancecy.changes.index_moves import moved_ngrams
 from lancecy.changes.index_upkeep import after_move, rebuild
 from lancecy.changes.options import CommitRequest, cleanup_config
-from lancecy.errors import CommitUnknownError, LanceError, NotFoundError
+from lancecy.errors import CommitUnknownError, LanceError, NotFoundError, VersionNotFoundError
 from lancecy.keyword_options import checked_arguments, shared_options
 from lancecy.progress import Step
 from lancecy.records import dataclass
@@ -728,9 +728,8 @@ def _commit(
 ) -> None:
     """Commit results, as a change made from the version that was planned."""
     if origin is None:
-        raise NotFoundError(
+        raise VersionNotFoundError(
             f"version {results[0].read_version}, which the compaction was planned from, was removed: plan again",
-            kind="version",
             name=str(results[0].read_version),
         )
     # Ids are given in this order, and rows are in the order of the ids: workers end in another one.

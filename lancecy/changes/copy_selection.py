@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TypeAlias
 
-from lancecy.errors import ConflictError, NotFoundError, printable
+from lancecy.errors import ConflictError, VersionNotFoundError, printable
 from lancecy.records import dataclass
 from lancecy.session import Session
 from lancecy.store.base import Store
@@ -152,9 +152,8 @@ def _numbered(
             "copy, and copy again"
         )
     if missing:
-        raise NotFoundError(
+        raise VersionNotFoundError(
             f"there is no version {missing[0]} to copy; the table has {_shown(list(by_number))}",
-            kind="version",
             name=str(missing[0]),
         )
     return [by_number[number] for number in sorted(set(numbers))]

@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from lancecy.changes.base_files import moved_bases
-from lancecy.errors import DatasetNotFoundError, ExistsError, NotFoundError, PathPolicyError, UnsupportedError
+from lancecy.errors import (
+    DatasetNotFoundError,
+    ExistsError,
+    PathPolicyError,
+    UnsupportedError,
+    VersionNotFoundError,
+)
 from lancecy.store.key_values.ddb_uri import data_uri, shown_uri
 from lancecy.store.uri import canonical_uri, scheme_of
 from lancecy.table.commit.driver import commit_to
@@ -170,8 +176,8 @@ def stored_version(source: Snapshot) -> ManifestFile:
         memory = source.store.get(path)
     except DatasetNotFoundError as error:
         number = str(source.version)
-        raise NotFoundError(
-            f"version {number} of {source.uri} was removed since it was opened", kind="version", name=number
+        raise VersionNotFoundError(
+            f"version {number} of {source.uri} was removed since it was opened", name=number
         ) from error
     return decode_manifest_file(memory, path, source.version, source.limits)
 

@@ -207,6 +207,11 @@ class Term:
         target = data_type if isinstance(data_type, pa.DataType) else pa.type_for_alias(data_type)
         return Term(Call("cast", (self.expr, Literal(None, target))))
 
+    def try_cast(self, data_type: pa.DataType | str) -> Term:
+        """As :meth:`cast`, null where a value does not convert."""
+        target = data_type if isinstance(data_type, pa.DataType) else pa.type_for_alias(data_type)
+        return Term(Call("try_cast", (self.expr, Literal(None, target))))
+
 
 def col(name: str) -> Term:
     """A column, by name; fields of structs as ``col("a.b")`` or ``col("a")["b"]``.

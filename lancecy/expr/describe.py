@@ -143,7 +143,7 @@ def _call_text(call: Call, limit: int | None) -> tuple[str, int]:
     """Text of a call and the precedence of its outermost operator."""
     op, args = call.op, call.args
     known = OPERATORS.get(op)
-    if op in ("cast", "unsafe_cast") and len(args) == 2:
+    if op in ("cast", "try_cast", "unsafe_cast") and len(args) == 2:
         return f"{op.upper()}({_text(args[0], 0, limit)} AS {describe_type(args[1].type)})", _ATOM
     if op in ("decode", "stored"):
         return _text(args[0], _ATOM, limit), _ATOM

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.encodings.model.chunks import places_of, starts_of
-from lancecy.errors import NotFoundError
+from lancecy.errors import NotFoundError, VersionNotFoundError
 from lancecy.file.tail import TAIL_BYTES
 from lancecy.file.v0.reader import DictionaryFile
 from lancecy.scanning.column_forms import texts_of
@@ -510,10 +510,9 @@ def _planned(spec: ScanSpec, session: Session) -> Snapshot:
     except NotFoundError as error:
         if error.kind != "version":
             raise
-        raise NotFoundError(
+        raise VersionNotFoundError(
             f"{error.what}: version {spec.version} was cleaned up since this scan was planned; "
             "checkout_latest opens the newest, plan again from there",
-            kind="version",
             name=error.name,
             known=error.known,
         ) from error
@@ -540,10 +539,9 @@ def context_for(spec: ScanSpec, session: Session | None = None) -> ScanContext:
         return found.asked_by(spec.request)
     snapshot = _planned(spec, session)
     if spec.identity and snapshot.identity != spec.identity:
-        raise NotFoundError(
+        raise VersionNotFoundError(
             f"version {spec.version} of {spec.uri} is not the one this scan was planned on: "
             "the table was created again since; plan again",
-            kind="version",
             name=str(spec.version),
         )
     context = ScanContext(snapshot, session)

@@ -5,6 +5,7 @@ Facts: table sheet, section 4.2.
 
 from __future__ import annotations
 
+import operator
 import uuid
 import warnings
 from abc import ABC, abstractmethod
@@ -38,10 +39,21 @@ class BaseOperation(ABC):
         """The internal operation; parameters and errors as :func:`operation_of`."""
 
 
+def _checked(fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
+    """The fragments; a single one, and anything else, is refused."""
+    found = (
+        None if isinstance(fragments, Fragment) or not isinstance(fragments, Iterable) else tuple(fragments)
+    )
+    if found is None or not all(isinstance(each, Fragment) for each in found):
+        other = fragments if found is None else next(each for each in found if not isinstance(each, Fragment))
+        raise TypeError(f"fragments are a list of FragmentMetadata, and {type(other).__name__} is none")
+    return found
+
+
 def _of_one_form(fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
     """The fragments; two forms of one are refused, as the changes of the first would be lost."""
     found: dict[int, Fragment] = {}
-    for fragment in fragments:
+    for fragment in _checked(fragments):
         if found.setdefault(fragment.id, fragment) != fragment:
             raise SchemaError(
                 f"fragment {fragment.id} is given twice, with different changes, and those of one would be lost: make all "
@@ -62,7 +74,7 @@ class _Append(BaseOperation):
     fragments: Iterable[Fragment]
 
     def to_operation(self, known: Mapping[int, BasePath] | None, stable_row_ids: bool) -> made.Operation:
-        return made.Append(tuple(self.fragments))
+        return made.Append(_checked(self.fragments))
 
 
 @dataclass(frozen=True)
@@ -83,7 +95,7 @@ class _Overwrite(BaseOperation):
     initial_bases: Iterable[DatasetBasePath] | None = None
 
     def to_operation(self, known: Mapping[int, BasePath] | None, stable_row_ids: bool) -> made.Operation:
-        fragments, schema = tuple(self.fragments), self.new_schema
+        fragments, schema = _checked(self.fragments), self.new_schema
         versions = {version_of(file) for fragment in fragments for file in fragment.files}
         return made.Overwrite(
             fragments,
@@ -114,7 +126,9 @@ class _Delete(BaseOperation):
 
     def to_operation(self, known: Mapping[int, BasePath] | None, stable_row_ids: bool) -> made.Operation:
         # ``LanceFragment.delete`` returns a fragment unchanged if none of its rows match.
-        changed = _of_one_form(each for each in self.updated_fragments if each.deletion_file is not None)
+        changed = _of_one_form(
+            each for each in _checked(self.updated_fragments) if each.deletion_file is not None
+        )
         files = {each.id: each.deletion_file for each in changed if each.deletion_file is not None}
         removed = tuple(self.deleted_fragment_ids)
         return made.Delete(files=files, removed=removed, predicate=self.predicate)
@@ -132,7 +146,7 @@ class _Restore(BaseOperation):
     version: int
 
     def to_operation(self, known: Mapping[int, BasePath] | None, stable_row_ids: bool) -> made.Operation:
-        return made.Restore(self.version)
+        return made.Restore(operator.index(self.version))
 
 
 @dataclass(frozen=True)
@@ -255,7 +269,7 @@ class _Update(BaseOperation):
         modified = tuple(self.fields_modified)
         in_place = self.update_mode == _REWRITE_COLUMNS or (not self.update_mode and bool(modified))
         return made.Update(
-            fragments=tuple(self.new_fragments),
+            fragments=_checked(self.new_fragments),
             removed=tuple(self.removed_fragment_ids),
             updated_rows={
                 number: _offsets(number, bitmap)
@@ -390,7 +404,8 @@ class _Rewrite(BaseOperation):
                 feature="rewritten indices",
             )
         groups = tuple(
-            made.RewriteGroup(tuple(group.old_fragments), tuple(group.new_fragments)) for group in self.groups
+            made.RewriteGroup(_checked(group.old_fragments), _checked(group.new_fragments))
+            for group in self.groups
         )
         numbers = [fragment.id for group in groups for fragment in group.old]
         for number, count in Counter(numbers).items():

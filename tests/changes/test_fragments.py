@@ -344,3 +344,13 @@ def test_found_files_are_described_as_pylance_wrote_them(tmp_path: Path, version
     other = written.to_json()
     del other["files"][0]["file_size_bytes"]
     assert mine == other
+
+
+@pytest.mark.interop
+def test_the_path_of_a_deletion_file_is_pylances(tmp_path: Path) -> None:
+    lance = pytest.importorskip("lance")
+    ds = lancecy.write_dataset({"a": range(6)}, tmp_path / "t", max_rows_per_file=3)
+    ds.delete("a = 1")
+    found = [fragment.deletion_file() for fragment in ds.get_fragments()]
+    assert found == [fragment.deletion_file() for fragment in lance.dataset(ds.uri).get_fragments()]
+    assert found[1] is None and (tmp_path / "t" / str(found[0])).is_file()

@@ -21,6 +21,7 @@ from lancecy.table.field_ids import next_field_id
 from lancecy.table.manifest import DataFile
 from lancecy.table.rows import roaring
 from lancecy.write.fragments import FileLimits, NewFiles
+from tests.helpers.folded import folded
 
 pytestmark = pytest.mark.interop
 
@@ -431,3 +432,26 @@ def test_conflicts_tell_whether_to_try_again_as_pylances_do(tmp_path: Path) -> N
 
 def _replacement(operations: Any, fragment: Any) -> Any:
     return operations.DataReplacement([operations.DataReplacementGroup(0, fragment.files[0])])
+
+
+WRONG: dict[str, Callable[[Any], Any]] = {
+    "int": lambda _: LanceOperation.Append([5]),  # type: ignore[list-item]
+    "FragmentMetadata": LanceOperation.Append,
+    "str": lambda part: LanceOperation.Delete([part, "x"], [], "n = 0"),  # type: ignore[list-item]
+    "NoneType": lambda part: LanceOperation.Update(new_fragments=[part], updated_fragments=None),  # type: ignore[arg-type]
+    "dict": lambda part: LanceOperation.Rewrite([LanceOperation.RewriteGroup([part], [part.to_json()])]),
+}
+
+
+@folded("kind", list(WRONG))
+def test_what_is_no_list_of_fragments_is_named(tmp_path: Path, kind: str) -> None:
+    ds = lancecy.write_dataset(ROWS, tmp_path / "t", mode="overwrite")
+    part = ds.get_fragments()[0].metadata
+    with pytest.raises(TypeError, match=f"a list of FragmentMetadata, and {kind} is none"):
+        lancecy.commit(ds, WRONG[kind](part), read_version=ds.version)
+
+
+def test_a_version_to_restore_is_a_number(ds: lancecy.Dataset) -> None:
+    version: Any = "1"
+    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+        lancecy.commit(ds, LanceOperation.Restore(version), read_version=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -235,3 +236,44 @@ def test_fragments_are_written_under_pylances_name_of_the_table(ds: lancecy.Data
     assert part.num_rows == 1
     with pytest.raises(UnsupportedError, match="give it to the commit"):
         lancecy.write_fragments({"a": [9]}, ds, enable_stable_row_ids=True)  # type: ignore[call-overload]
+
+
+def _conflicting(module: Any, uri: str) -> Any:
+    """Two overlapping changes of the configuration."""
+    first, second = module.dataset(uri), module.dataset(uri)
+    first.update_config({"owner": "me"})
+    return second.update_config({"owner": "you"})
+
+
+ERRORS: dict[str, Callable[[Any, Any], Any]] = {
+    "columns of a scan": lambda _, ds: ds.to_table(columns=["nope"]),
+    "a computed column": lambda _, ds: ds.to_table(columns={"x": "nope + 1"}),
+    "a filter": lambda _, ds: ds.to_table(filter="nope = 1"),
+    "an order": lambda _, ds: ds.to_table(order_by=["nope"]),
+    "columns of a fragment": lambda _, ds: ds.get_fragments()[0].to_table(columns=["nope"]),
+    "a dropped column": lambda _, ds: ds.drop_columns(["nope"]),
+    "an updated column": lambda _, ds: ds.update({"nope": "1"}),
+    "the key of a merge": lambda _, ds: ds.merge_insert("nope").when_matched_update_all().execute({"a": [1]}),
+    "an index": lambda _, ds: ds.create_scalar_index("nope", "BTREE"),
+    "a version": lambda module, ds: module.dataset(ds.uri, version=77),
+    "a version to check out": lambda _, ds: ds.checkout_version(77),
+    "a version for a tag": lambda _, ds: ds.tags.create("t", 77),
+    "the transaction of a version": lambda _, ds: ds.read_transaction(77),
+    "a version to restore": lambda module, ds: module.LanceDataset.commit(
+        ds.uri, module.LanceOperation.Restore(77), read_version=1
+    ),
+    "a conflict": lambda module, ds: _conflicting(module, ds.uri),
+}
+
+
+@folded("what", list(ERRORS))
+def test_errors_are_caught_by_what_catches_those_of_pylance(tmp_path: Path, what: str) -> None:
+    caught: list[Exception] = []
+    for module in (lance, lancecy):
+        module.write_dataset(pa.table({"a": range(9)}), tmp_path / "t", mode="overwrite")
+        with pytest.raises(Exception) as error:  # noqa: PT011  the class is compared below
+            ERRORS[what](module, module.dataset(str(tmp_path / "t")))
+        caught.append(error.value)
+    builtin = next(kind for kind in type(caught[0]).__mro__ if kind.__module__ == "builtins")
+    assert isinstance(caught[1], builtin)
+    assert isinstance(caught[1], lancecy.LanceError)

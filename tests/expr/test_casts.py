@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -17,6 +18,7 @@ import pytest
 import lancecy
 from lancecy.errors import ExpressionError, LanceError
 from lancecy.expr import bind, col, evaluate, lit, parse
+from lancecy.expr.describe import describe
 from tests.expr.cast_model import FAILS, UNKNOWN, expected, family_of, stored
 from tests.expr.test_answers import parsed
 from tests.helpers.folded import folded
@@ -341,6 +343,24 @@ def test_values_are_exact_or_rounded_or_an_error_when_cast(source: str, target: 
     check(evaluate(bound, kept), [wanted[row] for row in good], values.type)
 
 
+@folded("source, target", list(_pairs()), by=lambda pair: family_of(SOURCES[pair[0]].type), ids=str)
+def test_values_that_do_not_convert_are_null_when_tried(source: str, target: pa.DataType) -> None:
+    values = SOURCES[source]
+    table = pa.table({"x": values})
+    try:
+        bind(col("x").cast(target).expr, table.schema)
+    except ExpressionError as error:
+        with pytest.raises(ExpressionError, match=re.escape(str(error).split(" does not work: ")[-1])):
+            bind(col("x").try_cast(target).expr, table.schema)
+        return
+    bound = bind(col("x").try_cast(target).expr, table.schema)
+    wanted = [expected(v, values.type, target) for v in stored(values)]
+    known = [row for row, want in enumerate(wanted) if want != UNKNOWN]
+    kept = table.take(pa.array([*known, *known], pa.int64()))
+    nulls = [None if wanted[row] == FAILS else wanted[row] for row in known]
+    check(evaluate(bound, kept), [*nulls, *nulls], values.type)
+
+
 def check(found: pa.ChunkedArray, wanted: list[Any], source: pa.DataType) -> None:
     if pa.types.is_string(found.type) or pa.types.is_large_string(found.type):
         got: list[Any] = [
@@ -543,6 +563,87 @@ def test_long_text_that_is_no_number_is_refused_in_one_pass(text: str) -> None:
     # Tried at every digit again, this would take hours.
     with pytest.raises(ExpressionError, match="is not a number"):
         evaluate(bind(parsed(text), table.schema), table)
+
+
+TRIED = {
+    "TRY_CAST('12' AS int)": 12,
+    "TRY_CAST('x' AS int)": None,
+    "TRY_CAST('2024-02-30' AS date)": None,
+    "TRY_CAST('1e3' AS int)": None,
+    "TRY_CAST(1000 AS tinyint)": None,
+    "TRY_CAST(-1 AS int unsigned)": None,
+    "TRY_CAST(123456 AS decimal(5, 2))": None,
+    "TRY_CAST(NULL AS int)": None,
+    "coalesce(TRY_CAST('x' AS int), 7)": 7,
+    "coalesce(TRY_CAST(s || 'x' AS int), 7)": 7,
+}
+
+
+@folded("text", list(TRIED))
+def test_constants_are_tried_as_columns_are(text: str) -> None:
+    table = pa.table({"s": ["1"]})
+    assert evaluate(bind(parsed(text), table.schema), table).to_pylist() == [TRIED[text]]
+
+
+def test_an_error_within_what_is_tried_stays_an_error() -> None:
+    table = pa.table({"n": [0, 1]})
+    with pytest.raises(ExpressionError, match="divide by zero"):
+        evaluate(bind(parsed("TRY_CAST(1 / n AS string)"), table.schema), table)
+
+
+def test_text_described_and_read_again_tries_the_same() -> None:
+    table = pa.table({"s": pa.array(["1", "x", None]).dictionary_encode()})
+    bound = bind(parsed("try_cast(s AS bigint) IS NULL"), table.schema)
+    assert describe(bound.expr) == "TRY_CAST(s AS bigint) IS NULL"
+    assert evaluate(bound, table).to_pylist() == [False, True, True]
+
+
+_OF_TEXT = "int bigint double date timestamp boolean string binary".split()
+_OF_NUMBERS = "tinyint smallint int bigint float double boolean decimal(5,2)".split()
+TRIES = [
+    *(f"TRY_CAST(s AS {kind})" for kind in _OF_TEXT),
+    *(f"TRY_CAST({name} AS {kind})" for name in "if" for kind in _OF_NUMBERS),
+    *(
+        "TRY_CAST(i AS int unsigned)",
+        "TRY_CAST(i AS date)",
+        "TRY_CAST(i AS string)",
+        "TRY_CAST(s || '0' AS bigint) + 1",
+    ),
+]
+
+
+@pytest.mark.interop
+@folded("text", TRIES)
+def test_what_is_tried_is_as_in_pylance(tmp_path: Path, text: str) -> None:
+    lance = pytest.importorskip("lance")
+    table = {
+        "s": ["1", "x", None, "2.5", " 3 ", "1e3", "true", "2020-01-01", "300", ""],
+        "i": [1, 300, None, -1, 2**40, 0, 2, 3, 4, 5],
+        "f": [1.5, math.nan, None, 1e30, -1.0, 300.0, 0.0, math.inf, 2.0, 0.125],
+    }
+    theirs = lance.write_dataset(pa.table(table), tmp_path / "t", mode="overwrite")
+    columns = {"x": text}
+    found = lancecy.dataset(tmp_path / "t").to_table(columns)["x"]
+    wanted = theirs.to_table(columns=columns)["x"]
+    assert str(found) == str(wanted)  # NaN too
+    assert found.type == wanted.type
+    # A negation finds no row that does not convert.
+    filters = [f"{text} IS NULL", f"NOT ({text} IS NULL)"]
+    for text_filter in filters:
+        mine = lancecy.dataset(tmp_path / "t").to_table(filter=text_filter)
+        assert mine.to_pydict().keys() == table.keys()
+        assert mine.num_rows == theirs.to_table(filter=text_filter).num_rows
+
+
+def test_columns_are_added_and_updated_where_text_converts(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset({"s": ["1", "x", "300"], "n": [7, 8, 9]}, tmp_path / "t")
+    ds.add_columns({"small": "TRY_CAST(s AS tinyint)"})
+    ds.update({"n": "TRY_CAST(s AS bigint)"}, where="TRY_CAST(s AS bigint) IS NOT NULL")
+    assert ds.to_table().sort_by("s").to_pydict() == {
+        "s": ["1", "300", "x"],
+        "n": [1, 300, 8],
+        "small": [1, None, None],
+    }
 
 
 @folded("unit", ["s", "ms", "us", "ns"])

@@ -106,7 +106,8 @@ MESSAGES = {
     "CAST(l AS int) = 1": "Unsupported cast from list",
     "CAST(i8 AS strin) = 'a'": "cannot CAST to strin; did you mean string",
     "CAST(s AS varchar(3)) = 'a'": r"cannot CAST to VARCHAR\(3\)",
-    "TRY_CAST(s AS int) = 1": "TRY_CAST is not supported in a filter; use CAST",
+    "TRY_CAST(l AS int) = 1": "Unsupported cast from list",
+    "TRY_CAST(i8 AS strin) = 'a'": "cannot CAST to strin; did you mean string",
     # Constants
     "CAST('x' AS int) = i8": "Failed to parse string: 'x'",
     "1 / 0 = i8": "1 / 0 does not work: divide by zero",
@@ -255,7 +256,7 @@ def test_half_a_character_is_refused_with_its_position() -> None:
 
 
 # Operators that SQL has by these names too: what follows may well stand in parentheses.
-_KEYWORDS = frozenset(("and", "or", "not", "in", "like", "ilike", "case", "cast"))
+_KEYWORDS = frozenset(("and", "or", "not", "in", "like", "ilike", "case", "cast", "try_cast"))
 
 
 def test_what_the_tree_calls_its_own_nodes_is_no_function() -> None:

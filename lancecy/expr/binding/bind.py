@@ -102,6 +102,7 @@ _RULES: Mapping[str, Rule] = {
     **dict.fromkeys("+-*/%", values.arithmetic),
     "neg": values.negative,
     "cast": values.cast,
+    "try_cast": values.try_cast,
     "unsafe_cast": values.cast,
     "case": values.case,
     "arrow": values.opaque,

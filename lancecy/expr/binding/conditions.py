@@ -106,7 +106,7 @@ def both_zeros(values: list[Constant], data_type: pa.DataType | None) -> tuple[C
     return tuple(values)
 
 
-_READS = ("cast", "decode")
+_READS = ("cast", "decode", "try_cast")
 COMPARABLE = frozenset(
     ("boolean", "integer", "float", "decimal", "text", "binary", "date", "timestamp", "time", "interval")
 )

@@ -20,7 +20,7 @@ from lancecy.expr.kinds import common_type, family, is_number, plain_type
 from lancecy.expr.literals import Gap, cast_literal, fit, settle
 from lancecy.expr.nodes import Call, Column, Expr, Literal, chain
 
-__all__ = ["arithmetic", "case", "cast", "concatenation", "function", "negative", "opaque"]
+__all__ = ["arithmetic", "case", "cast", "concatenation", "function", "negative", "opaque", "try_cast"]
 
 _MOST = 2**31
 
@@ -71,9 +71,30 @@ def cast(binder: Binder, call: Call, wide: bool) -> Expr:
         raise ExpressionError("CAST without a type")
     inner = binder.operand(call.args[0])
     if isinstance(inner, Literal):
-        found = cast_literal(inner, target) or _exact_decimal(inner, target)
-        return found or binder.convert(settle(inner), target, call.op)
+        return _constant_cast(binder, inner, target, call.op)
     return binder.convert(inner, target, call.op)
+
+
+def _constant_cast(binder: Binder, inner: Literal, target: pa.DataType, op: str = "cast") -> Expr:
+    found = cast_literal(inner, target) or _exact_decimal(inner, target)
+    return found or binder.convert(settle(inner), target, op)
+
+
+def try_cast(binder: Binder, call: Call, wide: bool) -> Expr:
+    """TRY_CAST: null where a value does not convert; a conversion that does not exist is an error as of CAST."""
+    target = call.args[1].type or pa.null()
+    inner = binder.operand(call.args[0])
+    if isinstance(inner, Literal):
+        try:
+            return _constant_cast(binder, inner, target)
+        except ExpressionError as error:
+            if isinstance(error.__cause__, NotImplementedError):
+                raise
+            return Literal(None, target)
+    found = binder.convert(inner, target)
+    if found is inner or not isinstance(found, Call):
+        return found
+    return Call("try_cast", found.args, found.type)
 
 
 def _exact_decimal(literal: Literal, target: pa.DataType) -> Literal | None:

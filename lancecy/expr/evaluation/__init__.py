@@ -8,7 +8,7 @@
 ``instants``     calendar and clock
 ``patterns``     LIKE and regular expressions
 ``exact``        values of two types compared exactly
-``casts``        CAST between types
+``casts``        CAST between types; ``try_casts``: TRY_CAST
 ``decimals``     decimals to other numbers and back
 ``values``       arithmetic kernels
 ===============  ========================================================================

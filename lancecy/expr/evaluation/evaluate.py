@@ -27,6 +27,7 @@ from lancecy.expr.evaluation.constants import COMPARISONS, is_in, looked_up
 from lancecy.expr.evaluation.exact import compare, share_type
 from lancecy.expr.evaluation.functions import FUNCTIONS
 from lancecy.expr.evaluation.patterns import match_like
+from lancecy.expr.evaluation.try_casts import try_cast_values
 from lancecy.expr.evaluation.values import add, divide, minus, remainder, storage, to_numpy
 from lancecy.expr.kinds import family, plain_type
 from lancecy.expr.literals import array_of, scalar_of
@@ -308,6 +309,10 @@ def _cast(call: Call, table: Any) -> Data:
     return cast_values(compute(call.args[0], table), call.args[1].type)
 
 
+def _try_cast(call: Call, table: Any) -> Data:
+    return try_cast_values(compute(call.args[0], table), call.args[1].type)
+
+
 def _unsafe_cast(call: Call, table: Any) -> Data:
     values, target = compute(call.args[0], table), call.args[1].type
     if (family(values.type), family(target)) == ("text", "decimal"):
@@ -378,6 +383,7 @@ _LAZY: dict[str, Callable[[Call, Any], Any]] = {
     "ilike": _like(True),
     "case": _case,
     "cast": _cast,
+    "try_cast": _try_cast,
     "unsafe_cast": _unsafe_cast,
     "decode": _decode_call,
     "arrow": _arrow,
@@ -386,7 +392,16 @@ _LAZY: dict[str, Callable[[Call, Any], Any]] = {
 
 
 # About how long each of these takes for a value, all others less than a nanosecond.
-_NANOSECONDS = {"in": 3.0, "like": 20.0, "ilike": 30.0, "case": 10.0, "cast": 3.0, "%": 3.0, "/": 3.0}
+_NANOSECONDS = {
+    "in": 3.0,
+    "like": 20.0,
+    "ilike": 30.0,
+    "case": 10.0,
+    "cast": 3.0,
+    "try_cast": 3.0,
+    "%": 3.0,
+    "/": 3.0,
+}
 _OF_A_FUNCTION = 15.0
 
 

@@ -323,9 +323,7 @@ def _arrow_cast(args: tuple[Expr, ...]) -> Expr:
 
 
 def _try_cast(reader: _Reader, node: Any) -> Expr:
-    raise ExpressionError(
-        "TRY_CAST is not supported in a filter; use CAST, which fails where a value does not convert"
-    )
+    return Call("try_cast", (reader.read(node.this), Literal(None, data_type(node.args["to"]))))
 
 
 def _interval(reader: _Reader, node: Any) -> Expr:

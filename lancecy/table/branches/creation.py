@@ -28,9 +28,9 @@ from lancecy.errors import (
     DatasetNotFoundError,
     ExistsError,
     LanceError,
-    NotFoundError,
     RefExistsError,
     StoreError,
+    VersionNotFoundError,
     printable,
 )
 from lancecy.limits import DEFAULT_LIMITS, Limits
@@ -214,10 +214,8 @@ class _Creation:
             yield from again(Head(folder + new.start.path), self.tries)
         except DatasetNotFoundError as error:
             version = str(new.start.version)
-            raise NotFoundError(
-                f"version {version}, which the branch starts from, was removed meanwhile",
-                kind="version",
-                name=version,
+            raise VersionNotFoundError(
+                f"version {version}, which the branch starts from, was removed meanwhile", name=version
             ) from error
 
     def _lineage_of_parent(self) -> Steps[tuple[tuple[int, str], ...]]:

@@ -30,8 +30,8 @@ from lancecy.errors import (
     ConflictError,
     FormatError,
     LanceError,
-    NotFoundError,
     StoreError,
+    VersionNotFoundError,
 )
 from lancecy.progress import Progress, Step, silent
 from lancecy.records import dataclass
@@ -257,8 +257,8 @@ class _Cleanup:
             raise FormatError(f"{self.scope.home}{VERSIONS}/ has two manifests of one version")
         if self.options.opened not in versions:
             number = str(self.options.opened)
-            raise NotFoundError(
-                f"version {number}, which is open, is gone: open the newest one", kind="version", name=number
+            raise VersionNotFoundError(
+                f"version {number}, which is open, is gone: open the newest one", name=number
             )
 
     def _check_tags(self, going: dict[int, Found]) -> None:

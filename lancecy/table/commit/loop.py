@@ -28,9 +28,9 @@ from lancecy.errors import (
     DatasetNotFoundError,
     ExistsError,
     LanceError,
-    NotFoundError,
     RetryableConflictError,
     UnsupportedError,
+    VersionNotFoundError,
 )
 from lancecy.schema_wire import check_fields
 from lancecy.store.base import ObjectMeta
@@ -314,9 +314,8 @@ class _Commit:
             yield from self._check_files(needed.fragments, made.bases)
         if needed.version is not None and not self.found:
             if (yield from self.history.at(needed.version)) is None:
-                raise NotFoundError(
+                raise VersionNotFoundError(
                     f"version {needed.version}, which this change refers to, was removed",
-                    kind="version",
                     name=str(needed.version),
                 )
             self.found = True

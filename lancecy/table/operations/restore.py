@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Self
 
-from lancecy.errors import FormatError, NotFoundError, UnsupportedError
+from lancecy.errors import FormatError, UnsupportedError, VersionNotFoundError
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.records import dataclass
@@ -73,8 +73,8 @@ class Restore(Operation):
         """
         stored = (yield from newest.others.at(self.version)) if before is None else before[0].stored
         if stored is None:
-            raise NotFoundError(
-                f"there is no version {self.version} to restore", kind="version", name=str(self.version)
+            raise VersionNotFoundError(
+                f"there is no version {self.version} to restore", name=str(self.version)
             )
         return replace(self, stored=stored, bases=(yield from _bases_by_now(stored, newest)))
 

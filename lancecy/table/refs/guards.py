@@ -26,8 +26,8 @@ from lancecy.errors import (
     DatasetNotFoundError,
     FormatError,
     LanceError,
-    NotFoundError,
     StoreError,
+    VersionNotFoundError,
 )
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.store.base import Memory, ObjectMeta
@@ -138,7 +138,7 @@ def manifest_size(branch: str | None, version: int, tries: int = 4) -> Steps[int
             )
             return meta.size
     place = "the main table" if branch is None else f"the branch {branch!r}"
-    raise NotFoundError(f"{place} has no version {version}", kind="version", name=str(version))
+    raise VersionNotFoundError(f"{place} has no version {version}", name=str(version))
 
 
 def _put(prefix: str, content: dict[str, Any], tries: int) -> Steps[str]:

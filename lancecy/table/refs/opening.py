@@ -7,12 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lancecy.errors import (
-    NotFoundError,
-    RefNotFoundError,
-    nearest,
-    printable,
-)
+from lancecy.errors import NotFoundError, RefNotFoundError, VersionNotFoundError, nearest, printable
 from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.table.answers import run_on
@@ -64,9 +59,8 @@ def removed_version(location: TableLocation, tag: str, error: NotFoundError) -> 
     error : NotFoundError
         From opening the version.
     """
-    return NotFoundError(
+    return VersionNotFoundError(
         f"tag {printable(tag)!r} of {location.uri} names a version that was removed: {error.what}",
-        kind="version",
         name=error.name,
         known=error.known,
     )

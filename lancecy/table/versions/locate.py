@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import TypeVar
 
-from lancecy.errors import DatasetNotFoundError, FormatError, LimitError, NotFoundError
+from lancecy.errors import DatasetNotFoundError, FormatError, LimitError, VersionNotFoundError
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.records import dataclass
 from lancecy.session import Session
@@ -87,20 +87,15 @@ def at_version(store: Store, version: int, versions: VersionStore | None = None)
         There is no dataset.
     """
     if version < 1 or version >> 64:
-        raise NotFoundError(
-            f"there is no version {version}: versions start at 1", kind="version", name=str(version)
-        )
+        raise VersionNotFoundError(f"there is no version {version}: versions start at 1", name=str(version))
     versions = versions or version_store(store)
     found = _ask(versions.at(version), store)
     if found is not None:
         return found
     known = [str(location.version) for location in locations(store, versions)]
     shown = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
-    raise NotFoundError(
-        f"{store.uri} has no version {version}; it has {shown}",
-        kind="version",
-        name=str(version),
-        known=known[:10],
+    raise VersionNotFoundError(
+        f"{store.uri} has no version {version}; it has {shown}", name=str(version), known=known[:10]
     )
 
 
@@ -239,9 +234,8 @@ def as_of(
         oldest = Version(location.version, location, store, limits).timestamp
         if oldest is None or oldest <= moment:
             return location
-    raise NotFoundError(
+    raise VersionNotFoundError(
         f"{store.uri} has no version as old as {moment.isoformat()}: the oldest is of {oldest}",
-        kind="version",
         name=str(time),
     )
 
