@@ -10,6 +10,7 @@ import os
 import platform
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from lancecy.errors import DatasetNotFoundError, ExistsError, PathPolicyError, StoreError, printable
 from lancecy.namespace.entries import MANIFEST
@@ -256,14 +257,24 @@ class Directories:
 
 
 def _this_process() -> bytes:
-    return f" {os.getpid()} {platform.node()}".encode()
+    return f" {os.getpid()} {_machine()}".encode()
+
+
+def _machine() -> str:
+    """What tells the processes of this system from those of another one with the same name, such as ``localhost``."""
+    parts = [platform.node()]
+    with suppress(OSError):
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+        # Containers number their processes anew.
+        parts.append(str(Path("/proc/self/ns/pid").readlink()))
+    return " ".join(parts)
 
 
 def _has_ended(process: bytes) -> bool:
     """Whether a process (:func:`_this_process`) is known to have ended."""
     number, _, machine = process.decode(errors="replace").strip().partition(" ")
     # Elsewhere ``os.kill`` ends processes.
-    if os.name != "posix" or machine != platform.node() or not number.isdecimal():
+    if os.name != "posix" or machine != _machine() or not number.isdecimal():
         return False
     try:
         os.kill(int(number), 0)
