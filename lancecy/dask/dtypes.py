@@ -14,6 +14,7 @@ this module.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import date, time, timedelta
 from decimal import Decimal
 from functools import cached_property
@@ -92,6 +93,8 @@ class FlatArrowDtype(pd.ArrowDtype):  # type: ignore[misc]
     ('int64[pyarrow]', True)
     """
 
+    is_of_lancecy = True
+
     def __eq__(self, other: object) -> bool:
         if isinstance(other, pd.ArrowDtype) and not isinstance(other, NestedArrowDtype):
             return bool(other.pyarrow_dtype == self.pyarrow_dtype)
@@ -131,6 +134,8 @@ class NestedArrowDtype(pd.ArrowDtype):  # type: ignore[misc]
     >>> pd.Series([[1, 2, 3, 4]], dtype=str(dtype)).dtype == dtype
     True
     """
+
+    is_of_lancecy = True
 
     @cached_property
     def _name(self) -> str:
@@ -238,6 +243,20 @@ class FlatArrowArray(ScannedArray):
     """Values of a :class:`FlatArrowDtype` column; shares memory with the Arrow column."""
 
     _dtype_class = FlatArrowDtype
+
+    @property
+    def unit(self) -> str:
+        """Unit of timestamps and durations, by which Dask converts their standard deviation.
+
+        Raises
+        ------
+        AttributeError
+            The values are neither.
+        """
+        kind = self._pa_array.type
+        if not pa.types.is_timestamp(kind) and not pa.types.is_duration(kind):
+            raise AttributeError(f"values of type {kind} have no unit")
+        return str(kind.unit)
 
     def _hash_pandas_object(
         self, *, encoding: str, hash_key: str, categorize: bool
@@ -518,6 +537,10 @@ def _register_with_dask() -> None:
     make_meta_dispatch.register(Total)(_plain_meta)
     get_parallel_type.register(Total)(get_parallel_type.dispatch(pd.Series))
     concat_dispatch.register(Total)(_joined_totals)
+    with suppress(ImportError, AttributeError):
+        from lancecy.dask import steps
+
+        steps.register()
 
 
 def _with_flat_columns(frame: pd.DataFrame, meta: pd.DataFrame) -> pd.DataFrame:

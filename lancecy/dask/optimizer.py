@@ -1,6 +1,6 @@
 """A scan as an expression of Dask's query optimiser.
 
-This is the only module that uses Dask's private interface: expression classes and their hooks
+This module and ``steps`` use Dask's private interface: expression classes and their hooks
 are not stable. Importing it raises ``ImportError`` for a Dask that it does not support, and
 :func:`lancecy.scan` then uses ``dask.dataframe.from_map``: the same rows and labels, but more is
 read. Besides selecting columns, which ``from_map`` does too,

@@ -220,7 +220,7 @@ def _sorted(c: Case) -> tuple[str, Step]:
 
 
 def _indexed(c: Case) -> tuple[str, Step]:
-    name = c.key(("id", "i64", "text", "f64", "day"))  # Dask refuses Arrow timestamps that are not sorted
+    name = c.key(("id", "i64", "text", "f64", "day", "ts", "tz", "dur"))
     return f"set_index {name}", lambda t: t[t[name].notnull()].set_index(name)
 
 

@@ -139,6 +139,7 @@ HEAVY = (
 BUILT_ON = {
     ("lancecy.dask.dtypes", "pandas"),
     ("lancecy.dask.optimizer", "dask"),
+    ("lancecy.dask.steps", "dask"),
     ("lancecy.interop.pyarrow_dataset", "pyarrow.dataset"),
     ("lancecy.spark.pushdown", "py4j"),
     ("lancecy.spark.pushdown", "pyspark"),
