@@ -26,6 +26,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +63,13 @@ class Engine:
     options: dict[str, str]
 
     def open(self, table: str) -> Any:
-        """A table of the bucket, with empty caches."""
+        """A table of the bucket, with empty caches; threads and connections of earlier turns stay, in both libraries."""
         if self.name == "lancecy":
             import lancecy
 
-            return lancecy.dataset(uri(table), storage_options=self.options, session=lancecy.Session())
+            session = _session()
+            session.cache.clear()
+            return lancecy.dataset(uri(table), storage_options=self.options, session=session)
         import lance
 
         return lance.dataset(uri(table), storage_options=self.options)
@@ -84,6 +87,13 @@ class Engine:
         return lance.write_dataset(
             rows, uri(table), mode=mode, data_storage_version=version, storage_options=self.options
         )
+
+
+@cache
+def _session() -> Any:
+    import lancecy
+
+    return lancecy.Session()
 
 
 def uri(table: str) -> str:
