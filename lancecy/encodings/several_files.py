@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from typing import TypeVar, cast
 
 import numpy as np
@@ -150,34 +150,38 @@ class KeptColumns:
 
 
 def kept_columns(
-    columns: Mapping[int, Column], files: Sequence[SourceFile], cache: ByteCache
-) -> Read[KeptColumns]:
+    fields: Sequence[Mapping[int, Column]], files: Sequence[SourceFile], cache: ByteCache
+) -> Read[list[KeptColumns]]:
     """Read all bytes of joined columns, in one round.
 
     Parameters
     ----------
-    columns : mapping of field id to Column
-        From :func:`joined_column`; not many bytes.
+    fields : sequence of mapping of field id to Column
+        From :func:`joined_column`; not many bytes. Each has a memory of its own.
     files : sequence of SourceFile
     cache : ByteCache
         For decoded parts of their pages.
     """
     file, owner = stand_in(files), object()
-    orders = [_by_buffer(column) for column in columns.values()]
-    wanted = [
-        Ranges(file, column.positions[order], column.sizes[order])
-        for column, order in zip(columns.values(), orders, strict=True)
-    ]
+    parts = [(number, column, _by_buffer(column)) for columns in fields for number, column in columns.items()]
+    wanted = [Ranges(file, column.positions[order], column.sizes[order]) for _, column, order in parts]
     maps: dict[int, Memory] = {}
-    spans = yield from _round(wanted, files, maps)
-    found = {}
-    for (number, column), order, span in zip(columns.items(), orders, spans, strict=True):
-        positions = np.empty_like(span.positions)
-        positions[order] = span.positions
-        memory = PageMemory(cache, ("page", owner, number))
-        found[number] = replace(column, positions=positions, memory=memory)
-    spans[0].memory.flags.writeable = False
-    return KeptColumns(found, spans[0].memory, maps)
+    spans = iter((yield from _round(wanted, files, maps)))
+    kept, start, remaining = [], 0, iter(parts)
+    for columns in fields:
+        found, stop = {}, start + sum(int(_padded(column.sizes).sum()) for column in columns.values())
+        for number, column, order in islice(remaining, len(columns)):
+            span = next(spans)
+            positions = np.empty_like(span.positions)
+            positions[order] = span.positions - start
+            memory = PageMemory(cache, ("page", owner, number))
+            found[number] = replace(column, positions=positions, memory=memory)
+        # A copy, so that a field keeps no bytes of others.
+        own = span.memory if len(fields) == 1 else span.memory[start:stop].copy()
+        own.flags.writeable = False
+        kept.append(KeptColumns(found, own, maps))
+        start = stop
+    return kept
 
 
 def _by_buffer(column: Column) -> Int64:
@@ -219,6 +223,11 @@ def copied(read: Read[T], files: Sequence[SourceFile]) -> Read[T]:
         return value
 
 
+def _padded(lengths: Int64) -> Int64:
+    """Lengths of buffers with the bytes up to the next one."""
+    return (lengths + 7) & ~7
+
+
 def _round(
     wanted: Sequence[Ranges], files: Sequence[SourceFile], maps: dict[int, Memory] | None = None
 ) -> Read[list[Span]]:
@@ -231,7 +240,7 @@ def _round(
     ):
         raise FormatError("ranges are in none of the files")
     # Aligned to words, as buffers in files are.
-    ends = np.cumsum((lengths + 7) & ~7)
+    ends = np.cumsum(_padded(lengths))
     places = np.zeros_like(ends)
     places[1:] = ends[:-1]
     order = np.argsort(numbers, kind="stable")

@@ -494,7 +494,7 @@ def _of_files(several: SeveralFiles) -> Read[list[ArrowArray]]:
             return _in_turn(
                 fields, [columns[at : at + len(fields)] for at in range(0, len(columns), len(fields))]
             )
-    blocks = yield from gather([read_in_turn(several, f) for f in fields])
+    blocks = yield from read_in_turn(several)
     return [to_arrow(block, f) for block, f in zip(blocks, fields, strict=True)]
 
 

@@ -6,7 +6,7 @@ What cannot be joined is read file by file; so is everything once more after an 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field as attribute
 from dataclasses import replace
 from weakref import ref
@@ -100,8 +100,8 @@ class SeveralFiles:
         ]
 
 
-def read_in_turn(several: SeveralFiles, field: Field) -> Read[Block]:
-    """Decode rows of one field, one file after the other.
+def read_in_turn(several: SeveralFiles) -> Read[list[Block]]:
+    """Decode the rows of each field, one file after the other.
 
     Raises
     ------
@@ -109,9 +109,15 @@ def read_in_turn(several: SeveralFiles, field: Field) -> Read[Block]:
         The message may name no file.
     """
     if len(several.files) == 1:
-        [[read]] = several.each([field])
-        return (yield from read.alone())
-    joined = yield from _joined(several, field)
+        [reads] = several.each(several.fields)
+        return (yield from gather([read.alone() for read in reads]))
+    joined = yield from _joined(several)
+    pairs = zip(several.fields, joined, strict=True)
+    return (yield from gather([_rows_of(several, field, one) for field, one in pairs]))
+
+
+def _rows_of(several: SeveralFiles, field: Field, joined: _Joined | None) -> Read[Block]:
+    """The rows of a field."""
     if joined is not None:
         try:
             return (yield from _read_joined(several, field, joined))
@@ -152,35 +158,47 @@ class _Joined:
         return float(sum(n * share for n, share in zip(self.field.file_bytes.tolist(), shares, strict=True)))
 
 
-def _joined(several: SeveralFiles, field: Field) -> Read[_Joined | None]:
-    """The field in all these files as in one; None if each file is read by itself.
+def _joined(several: SeveralFiles) -> Read[list[_Joined | None]]:
+    """Each field in all these files as in one; None if each file is read by itself.
 
     Bytes are kept of small files, and where most of them are wanted, otherwise from the second read of the same files on.
     """
     cache = several.files[0].cache
     if cache is None:
-        return None
-    found: _Joined | None = None
-    is_final = False
-    known = cache.find(_key(several, field))
-    if known is not None:
-        _, found, is_final = known
-        if is_final and found is not None and found.memory is not None and _has_changed(several, found):
-            found, is_final = None, False
-    if not is_final:
-        is_final = known is not None or _are_most(several.rows) or _are_small(several)
-        if is_final:
-            found = yield from _with_bytes(several, found or _made(several, field), cache)
-        elif several.files[0].container.version == (2, 0):
-            found = _made(several, field)
-        _keep(several, field, found, is_final)
+        return [None] * len(several.fields)
+    found: dict[Field, _Joined | None] = {}
+    unread: list[Field] = []
+    for field in several.fields:
+        known = cache.find(_key(several, field))
+        joined, is_final = (None, False) if known is None else known[1:]
+        if is_final and joined is not None and joined.memory is not None and _has_changed(several, joined):
+            joined, is_final = None, False
+        if not is_final:
+            is_final = known is not None or _are_most(several.rows) or _are_small(several)
+            if joined is None and (is_final or several.files[0].container.version == (2, 0)):
+                joined = _made(several, field)
+            if is_final:
+                unread.append(field)
+            else:
+                _keep(several, field, joined, is_final)
+        found[field] = joined
+    if unread:
+        with_bytes = yield from _with_bytes(several, [found[field] for field in unread], cache)
+        for field, joined in zip(unread, with_bytes, strict=True):
+            found[field] = joined
+            _keep(several, field, joined, is_final=True)
+    return [found[field] if _is_usable(several, found[field]) else None for field in several.fields]
+
+
+def _is_usable(several: SeveralFiles, found: _Joined | None) -> bool:
+    """Whether a joined field is read in less time than the files by themselves."""
     if found is None or found.memory is not None:
-        return found
+        return True
     # Each file of 2.1 and later remembers where its chunks are, and finds a few rows sooner.
     if found.field.known.leaves and not _are_most(several.rows):
-        return None
+        return False
     # Of large columns, only few rows are copied.
-    return found if _is_little(found, found.stored_bytes(several.rows)) else None
+    return _is_little(found, found.stored_bytes(several.rows))
 
 
 def _are_most(several: Sequence[RowSelection]) -> bool:
@@ -200,20 +218,32 @@ def _made(several: SeveralFiles, field: Field) -> _Joined | None:
     return None if found is None else _Joined(found, stand_in(several.sources))
 
 
-def _with_bytes(several: SeveralFiles, found: _Joined | None, cache: ByteCache) -> Read[_Joined | None]:
-    """The columns with their bytes if these are few."""
-    if found is None:
-        return None
-    files, known = several.sources, found.field.known
-    columns = known.columns
-    stored = sum(column.nbytes for column in columns.values())
+def _with_bytes(
+    several: SeveralFiles, found: Sequence[_Joined | None], cache: ByteCache
+) -> Read[list[_Joined | None]]:
+    """The fields, with the bytes of those that have few; all are read in one round."""
+    files = several.sources
     is_cheap = all(file.store.traits.is_mapped or file.size <= TAIL_BYTES for file in files)
-    if is_cheap and 0 < stored <= min(_MOST_KEPT, _MOST_COPIED * len(files) * len(columns)):
-        kept = yield from kept_columns(columns, files, cache)
-        maps = {number: ref(memory) for number, memory in kept.maps.items()}
-        with_bytes = replace(found.field, known=replace(known, columns=kept.columns))
-        return _Joined(with_bytes, stand_in(files, kept.memory), kept.memory, maps)
-    return found
+
+    def is_small(columns: Mapping[int, Column]) -> bool:
+        stored = sum(column.nbytes for column in columns.values())
+        return 0 < stored <= min(_MOST_KEPT, _MOST_COPIED * len(files) * len(columns))
+
+    small = {
+        number: one.field
+        for number, one in enumerate(found)
+        if is_cheap and one is not None and is_small(one.field.known.columns)
+    }
+    with_bytes = list(found)
+    if small:
+        kept = yield from kept_columns([field.known.columns for field in small.values()], files, cache)
+        for (number, field), own in zip(small.items(), kept, strict=True):
+            maps = {file: ref(memory) for file, memory in own.maps.items()}
+            known = replace(field.known, columns=own.columns)
+            with_bytes[number] = _Joined(
+                replace(field, known=known), stand_in(files, own.memory), own.memory, maps
+            )
+    return with_bytes
 
 
 def _has_changed(several: SeveralFiles, found: _Joined) -> bool:
