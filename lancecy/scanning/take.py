@@ -29,7 +29,7 @@ from lancecy.scanning.context import ScanContext
 from lancecy.scanning.engine import Pieces, rows_of
 from lancecy.scanning.fragment import FragmentFiles
 from lancecy.scanning.project import Projection
-from lancecy.scanning.units import FilteredUnit, Grouped, Together
+from lancecy.scanning.units import FilteredUnit, Grouped, Together, whole_bytes_of
 
 __all__ = [
     "FoundRows",
@@ -194,6 +194,8 @@ Indices: TypeAlias = "Sequence[int] | SupportsArray"
 
 # Passing a few hundred rows to another thread costs more than reading them.
 _FEW_VALUES = 200_000
+# Elsewhere each file's rows are a request, and large ones are decoded while others are on their way.
+_FEW_BYTES = 64 << 20
 
 
 def as_row_numbers(indices: object, num_rows: int) -> Int64:
@@ -333,7 +335,7 @@ def _by_fragment(context: ScanContext, starts: Int64, rows: Int64) -> list[Filte
 
 def _read(context: ScanContext, projection: Projection, chosen: Sequence[FilteredUnit]) -> Pieces:
     few = sum(len(c.picked) for c in chosen) * len(projection.fields) < _FEW_VALUES
-    together = few and all(c.files.mapped for c in chosen)
+    together = few and (all(c.files.mapped for c in chosen) or sum(map(whole_bytes_of, chosen)) < _FEW_BYTES)
     schedule = Together() if together else Grouped(context)
     found = schedule.over(lambda units: rows_of(context, units, projection, together), chosen)
     return [piece for unit in found for piece in unit.pieces]
