@@ -221,7 +221,7 @@ def all_passing(context: ScanContext, units: Sequence[CandidateUnit]) -> list[Fi
     """:func:`passing` for several units: side by side where there is enough to decode, small ones together."""
     if all(c.projection.filter is None for c in units):
         return [FilteredUnit(c.files, c.rows, c.rows) for c in units]
-    work = sum(decoded_bytes_of(c, c.projection.filter_fields) for c in units)
+    sizes = [decoded_bytes_of(c, c.projection.filter_fields) for c in units]
     projection = units[0].projection
     use_threads = are_worth_threads(
         [(c.files, len(c.rows)) for c in units],
@@ -229,19 +229,23 @@ def all_passing(context: ScanContext, units: Sequence[CandidateUnit]) -> list[Fi
         0.0 if projection.filter is None else evaluation_ns(projection.filter.expr),
     )
     # One thread decodes units of few bytes: then as one.
-    is_little = not use_threads and work < _BYTES_TOGETHER
-    groups = list(_small_groups(units, is_little and all(c.files.mapped for c in units)))
+    is_little = not use_threads and sum(sizes) < _BYTES_TOGETHER
+    groups = list(_small_groups(units, sizes, is_little and all(c.files.mapped for c in units)))
     found = map_sized(context, lambda group: _passing_group(context, group), groups, use_threads)
     return [c for group in found for c in group]
 
 
-def _small_groups(units: Sequence[CandidateUnit], are_joined: bool) -> Iterator[list[CandidateUnit]]:
-    """Group units for which one filter is evaluated once; units of many rows stay alone, unless they are joined."""
+def _small_groups(
+    units: Sequence[CandidateUnit], sizes: Sequence[float], are_joined: bool
+) -> Iterator[list[CandidateUnit]]:
+    """Group units, of so many decoded bytes each, for which one filter is evaluated once.
+
+    Units of many rows stay alone, unless they are joined.
+    """
     most = _ROWS_TOGETHER if are_joined else SMALL_ROWS
     group: list[CandidateUnit] = []
     rows, nbytes = 0, 0.0
-    for c in units:
-        more = decoded_bytes_of(c, c.projection.filter_fields)
+    for c, more in zip(units, sizes, strict=True):
         # Every fragment has its own dictionary: merging them may cost more than it saves.
         is_full = rows + len(c.rows) > most or (not are_joined and _has_dictionary(c.projection))
         is_full = is_full or len(group) == MOST_FILES or nbytes + more > _BYTES_TOGETHER
