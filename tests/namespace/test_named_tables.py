@@ -204,7 +204,7 @@ def test_first_rows_of_a_declared_table_are_inserted(tmp_path: Path, connect: An
 def test_other_first_rows_come_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
     ns = ours(tmp_path)
     declare(ns, "t")
-    write = creation.write_dataset
+    write = lancecy.write_dataset
 
     def second(rows: Any, uri: str, **options: Any) -> Any:
         write({"a": [1]}, uri)
