@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -41,6 +42,7 @@ from lance_namespace_urllib3_client.models import FragmentStats, FragmentSummary
 
 from lancecy.api.datasets import Dataset
 from lancecy.api.scanners import Scanner
+from lancecy.errors import ExistsError
 from lancecy.namespace.base import choice
 from lancecy.namespace.creation import rows_of_stream
 from lancecy.namespace.failures import with_codes
@@ -84,12 +86,15 @@ class Contents(Indexing):
 
     def _inserted(self, request: InsertIntoTableRequest, rows: pa.Table, mode: Any) -> Dataset:
         found = self._table(path_of(request.id, kind="table"))
+        asked = VersionAsked(branch=request.branch)
         try:
-            ds = self._opened(found, VersionAsked(branch=request.branch))
+            ds = self._opened(found, asked)
         except TableNotFoundError:
-            if not self._directories.is_only_declared(found.directory):
-                raise
-            return self._write(rows, self._uri_of(found.directory), mode)
+            # Another process may write the first rows at any moment; these come after them then.
+            if self._directories.is_only_declared(found.directory):
+                with suppress(ExistsError):
+                    return self._write(rows, self._uri_of(found.directory), mode)
+            ds = self._opened(found, asked)
         ds.insert(rows, mode=mode)
         return ds
 

@@ -118,7 +118,7 @@ class Creations(Removals):
             how = "overwrite" if mode == "Overwrite" else "create"
             try:
                 version = write(self._uri_of(found.directory), how).version
-            except (CommitError, OSError) as error:
+            except OSError as error:
                 self._check_same(names, found, self._view(), error)
                 _check_not_lost(names, error)
                 raise

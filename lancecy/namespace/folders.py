@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import platform
+import uuid
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -263,10 +264,12 @@ def _this_process() -> bytes:
 def _machine() -> str:
     """What tells the processes of this system from those of another one with the same name, such as ``localhost``."""
     parts = [platform.node()]
-    with suppress(OSError):
+    try:
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
         # Containers number their processes anew.
         parts.append(str(Path("/proc/self/ns/pid").readlink()))
+    except OSError:  # other systems than Linux
+        parts.append(f"{uuid.getnode():x}")
     return " ".join(parts)
 
 

@@ -379,9 +379,12 @@ def remove_empty_folders(fs: Any, full: str) -> None:
         for info in fs.ls(folder, detail=True):
             if info["type"] != "directory":
                 return
-            folders.append(info["name"].rstrip("/"))
+            # Some file systems list a folder in itself.
+            if info["name"].strip("/") != folder.strip("/"):
+                folders.append(info["name"].rstrip("/"))
     for folder in reversed(folders):
-        with suppress(FileNotFoundError):
+        # Another process may have removed it, or put a file into it: that stays, and an empty folder harms nothing.
+        with suppress(OSError):
             fs.rmdir(folder)
 
 

@@ -46,7 +46,7 @@ def _checked(fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
     )
     if found is None or not all(isinstance(each, Fragment) for each in found):
         other = fragments if found is None else next(each for each in found if not isinstance(each, Fragment))
-        raise TypeError(f"fragments are a list of FragmentMetadata, and {type(other).__name__} is none")
+        raise TypeError(f"fragments are a list of FragmentMetadata, not {type(other).__name__}")
     return found
 
 

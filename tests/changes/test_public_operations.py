@@ -447,7 +447,7 @@ WRONG: dict[str, Callable[[Any], Any]] = {
 def test_what_is_no_list_of_fragments_is_named(tmp_path: Path, kind: str) -> None:
     ds = lancecy.write_dataset(ROWS, tmp_path / "t", mode="overwrite")
     part = ds.get_fragments()[0].metadata
-    with pytest.raises(TypeError, match=f"a list of FragmentMetadata, and {kind} is none"):
+    with pytest.raises(TypeError, match=f"a list of FragmentMetadata, not {kind}"):
         lancecy.commit(ds, WRONG[kind](part), read_version=ds.version)
 
 

@@ -19,6 +19,9 @@ import lancecy
 from lancecy.errors import ExpressionError, LanceError
 from lancecy.expr import bind, col, evaluate, lit, parse
 from lancecy.expr.describe import describe
+from lancecy.expr.evaluation import try_casts
+from lancecy.expr.evaluation.casts import cast_values
+from lancecy.expr.evaluation.try_casts import try_cast_values
 from tests.expr.cast_model import FAILS, UNKNOWN, expected, family_of, stored
 from tests.expr.test_answers import parsed
 from tests.helpers.folded import folded
@@ -563,6 +566,135 @@ def test_long_text_that_is_no_number_is_refused_in_one_pass(text: str) -> None:
     # Tried at every digit again, this would take hours.
     with pytest.raises(ExpressionError, match="is not a number"):
         evaluate(bind(parsed(text), table.schema), table)
+
+
+DAYS = "2024-02-29 2023-02-29 1900-02-29 2000-02-29 2024-04-31 2024-00-01 2024-1-1 0000-01-01 10000-01-01".split()
+CLOCKS = [
+    "",
+    "10",
+    "10:20",
+    "10:20:30",
+    "10:20:30.123456789",
+    "10:20:30.1234567891",
+    "24:00",
+    "10:60",
+    "10:20:60",
+]
+ZONES = ["", "Z", "z", " Z", "+01", "+0100", "-23:59", "+24:00", "+1"]
+_NUMBERS = [
+    *"0 5 00 05 500 . 5. .5 1e2 1E+2 5e 1e99999999999 0x1 1_0 inf Infinity nan nan(1) nanx".split(),
+    "",
+    " 5",
+]
+LOOKS = [
+    *(sign + number for sign in ("", "-", "+") for number in _NUMBERS),
+    *("true TRUE t yes".split()),
+    *(
+        f"{day}{between}{clock}".strip() + zone
+        for day in DAYS
+        for between in " T"
+        for clock in CLOCKS
+        for zone in ZONES
+    ),
+    *(clock + zone for clock in CLOCKS for zone in ZONES),
+    *(
+        f"{day}{zone}"
+        for day in ("1677-09-21 00:12:43.145224192", "2262-04-11 23:47:16.854775808")
+        for zone in ("", "Z")
+    ),
+]
+_MOMENTS = [
+    pa.timestamp("s"),
+    pa.timestamp("ns"),
+    pa.timestamp("us", "UTC"),
+    pa.timestamp("ns", "Europe/Paris"),
+]
+_OF_LOOKS = [
+    pa.int8(),
+    pa.int64(),
+    pa.uint64(),
+    pa.float32(),
+    pa.decimal128(9, 2),
+    pa.bool_(),
+    pa.date32(),
+    pa.time64("us"),
+]
+
+
+@folded("target", [*_OF_LOOKS, *_MOMENTS], ids=str)
+def test_text_among_others_converts_as_it_does_alone(target: pa.DataType) -> None:
+    alone = []
+    for text in LOOKS:
+        try:
+            alone.append(cast_values(pa.array([text]), target))
+        except ValueError:
+            alone.append(pa.nulls(1, target))
+    assert 0 < sum(value.null_count for value in alone) < len(LOOKS)
+    wanted = pa.concat_arrays(alone)
+    for values in (pa.array(LOOKS), pa.array(LOOKS, pa.large_string())):
+        assert str(try_cast_values(values, target)) == str(wanted)  # NaN too
+
+
+def test_bytes_that_are_no_text() -> None:
+    values = [
+        b"a",
+        "é€😀".encode(),
+        b"",
+        None,
+        b"\0\n",
+        b"\xff",
+        b"\xed\xa0\x80",
+        b"\xc0\x80",
+        b"\xf4\x90\x80\x80",
+    ]
+    found = try_cast_values(pa.array(values), pa.string())
+    assert found.to_pylist() == ["a", "é€😀", "", None, "\0\n", None, None, None, None]
+    assert try_cast_values(pa.array([b"5", b"\xff", "é".encode()]), pa.int8()).to_pylist() == [5, None, None]
+
+
+def test_items_of_other_lists_do_not_matter() -> None:
+    lists = pa.array([[1, 2], [300], None, [3]])
+    assert try_cast_values(lists, pa.list_(pa.int8())).to_pylist() == [[1, 2], None, None, [3]]
+
+
+_MANY = np.arange(3_000)
+HOPELESS: dict[str, tuple[Any, pa.DataType]] = {
+    "moments": (pa.array(_MANY + 10**11).cast(pa.timestamp("s")), pa.timestamp("ns")),
+    "moments as text": (pa.array(_MANY + 10**12).cast(pa.timestamp("s")), pa.string()),
+    "moments as dates": (pa.array(_MANY + 10**17).cast(pa.timestamp("s", "Europe/Paris")), pa.date32()),
+    "dates": (pa.array((_MANY + 10**9).astype(np.int32)).cast(pa.date32()), pa.timestamp("ns")),
+    "durations": (pa.array(_MANY + 10**11).cast(pa.duration("s")), pa.duration("ns")),
+    "times": (pa.array(_MANY + 10**12), pa.time64("us")),
+    "negative numbers": (pa.array(-1 - _MANY), pa.uint64()),
+    "negative texts": (pa.array((-1 - _MANY).astype(str)), pa.uint64()),
+    "signed texts": (pa.array([f"+{n}" for n in _MANY]), pa.int64()),
+    "large texts": (pa.array([f"{n}{10**19}" for n in _MANY]), pa.int64()),
+    "a limit": (pa.array([2.0**63] * len(_MANY)), pa.int64()),
+    "decimals": (pa.array(_MANY + 10**9).cast(pa.decimal128(20, 0)), pa.int8()),
+    "names": (pa.array([f"nan{n}" for n in _MANY]), pa.float64()),
+    "days": (pa.array([f"{1000 + n}-02-30" for n in _MANY]), pa.date32()),
+    "years": (pa.array([f"{3000 + n}-01-01" for n in _MANY]), pa.timestamp("ns")),
+    "zones": (pa.array([f"2024-01-01 10:00:00.{n}Z" for n in _MANY]), pa.timestamp("us")),
+    "clocks": (pa.array([f"25:00:00.{n}" for n in _MANY]), pa.time64("us")),
+    "digests": (pa.array([b"\xff%d" % n for n in _MANY]), pa.string()),
+}
+
+
+@folded("what", list(HOPELESS))
+def test_values_that_do_not_convert_are_not_looked_at_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    casts = []
+
+    def counted(values: Any, target: pa.DataType) -> Any:
+        casts.append(len(values))
+        return cast_values(values, target)
+
+    monkeypatch.setattr(try_casts, "cast_values", counted)
+    values, target = HOPELESS[what]
+    found = try_cast_values(values, target)
+    assert found.equals(pa.nulls(len(values), target))
+    assert len(casts) < 200
 
 
 TRIED = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 import lancecy
 from lancecy.errors import ExistsError
+from lancecy.namespace import creation
 from tests.helpers.namespaces import create, declare, describe, make, ours, stream, theirs
 
 CONNECT = {"lancecy": ours, "pylance": theirs}
@@ -195,6 +198,38 @@ def test_first_rows_of_a_declared_table_are_inserted(tmp_path: Path, connect: An
     ns.insert_into_table(request, stream({"a": [3]}))
     rows = lancecy.dataset(describe(ns, "t").location).to_table()["a"].to_pylist()
     assert rows == ([1, 2, 3] if mode == "Append" else [3])
+
+
+@pytest.mark.parametrize("mode", ["Append", "Overwrite"])
+def test_other_first_rows_come_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    ns = ours(tmp_path)
+    declare(ns, "t")
+    write = lancecy.write_dataset
+
+    def second(rows: Any, uri: str, **options: Any) -> Any:
+        write({"a": [1]}, uri)
+        return write(rows, uri, **options)
+
+    monkeypatch.setattr(creation, "write_dataset", second)
+    found = ns.insert_into_table(ln.InsertIntoTableRequest(id=["t"], mode=mode), stream({"a": [2]}))
+    assert found.version == 2
+    rows = lancecy.dataset(describe(ns, "t").location).to_table()["a"].to_pylist()
+    assert rows == ([1, 2] if mode == "Append" else [2])
+
+
+def test_first_rows_of_several_threads_are_inserted(tmp_path: Path) -> None:
+    declare(ours(tmp_path), "t")
+    begin = threading.Barrier(6)
+
+    def insert(number: int) -> None:
+        ns = ours(tmp_path)
+        begin.wait()
+        ns.insert_into_table(ln.InsertIntoTableRequest(id=["t"]), stream({"a": [number]}))
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(insert, range(6)))
+    rows = lancecy.dataset(describe(ours(tmp_path), "t").location).to_table()["a"].to_pylist()
+    assert sorted(rows) == list(range(6))
 
 
 def test_rows_for_a_table_that_lost_its_data_are_refused(tmp_path: Path) -> None:

@@ -393,6 +393,29 @@ def test_wildcards_in_the_place_of_a_store_remove_nothing_else() -> None:
     assert sorted(fs.find("/b")) == ["/b/run1/1", "/b/run1/2"]
 
 
+def test_a_folder_that_another_process_fills_meanwhile_stays() -> None:
+    class Busy(MemoryFileSystem):  # type: ignore[misc]
+        cachable = False
+        lists_itself = True
+
+        def ls(self, path: str, detail: bool = True, **kwargs: Any) -> Any:
+            found = super().ls(path, detail=detail, **kwargs)
+            # As some file systems do.
+            own = [{"name": path, "size": 0, "type": "directory"}] if self.lists_itself else []
+            return [*own, *found]
+
+        def rmdir(self, path: str) -> None:
+            self.lists_itself = False
+            if path.endswith("/t"):
+                self.pipe_file(f"{path}/_versions/1", b"x")
+            super().rmdir(path)
+
+    fs = Busy(global_store=False)
+    fs.makedirs("/place/t/data")
+    FsspecStore("/place", fs=fs).remove_empty_folder("t")
+    assert sorted(fs.store) == ["/place/t/_versions/1"] and "/place/t/data" not in fs.pseudo_dirs
+
+
 @pytest.mark.parametrize("name", ["*", "a?", "[ab]", "a[b]"])
 def test_empty_folders_are_removed_and_no_others(name: str) -> None:
     fs = MemoryFileSystem(global_store=False, skip_instance_cache=True)
