@@ -283,7 +283,7 @@ def plans_of(schema: Schema, columns: bool | Sequence[str] | None) -> list[Index
 
 
 def _check_list(columns: object) -> None:
-    if isinstance(columns, str):
+    if isinstance(columns, str) or not isinstance(columns, bool | Iterable | None):
         raise TypeError(f"zonemaps is True or a list of columns, not {columns!r}")
 
 
