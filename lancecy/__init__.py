@@ -36,12 +36,14 @@ if TYPE_CHECKING:
     from lancecy import dask as dask
     from lancecy import errors as errors
     from lancecy import expr as expr
+    from lancecy import fragment as fragment
     from lancecy import interop as interop
     from lancecy import namespace as namespace
     from lancecy import optimize as optimize
     from lancecy import sampler as sampler
     from lancecy import spark as spark
     from lancecy import torch as torch
+    from lancecy import udf as udf
     from lancecy.api.copies import copy as copy
     from lancecy.api.copies import copy_dataset as copy_dataset
     from lancecy.api.datasets import Dataset as Dataset
@@ -127,12 +129,14 @@ _OTHERS = (
     "dask",
     "errors",
     "expr",
+    "fragment",
     "interop",
     "namespace",
     "optimize",
     "sampler",
     "spark",
     "torch",
+    "udf",
 )
 
 __getattr__, __dir__, __all__ = lazy_attributes(__name__, _HOMES, _OTHERS)

@@ -366,8 +366,11 @@ class ExistsError(LanceError, FileExistsError):
         self.name = printable(name)
 
 
-class RefNotFoundError(NotFoundError, ValueError):
-    """There is no such tag or branch; a ``ValueError`` as in pylance."""
+class RefNotFoundError(NotFoundError, ValueError, OSError):
+    """There is no such tag or branch.
+
+    A ``ValueError`` as of ``dataset`` and tags, and an ``OSError`` as of ``checkout_version``, in pylance.
+    """
 
 
 class RefExistsError(ExistsError, ValueError):

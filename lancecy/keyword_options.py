@@ -15,10 +15,11 @@ import operator
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypedDict, TypeVar, cast
+from uuid import UUID
 
 from lancecy.errors import UnsupportedError, nearest, with_short_tracebacks
 
-__all__ = ["check_options", "checked_arguments", "shared_options", "whole_number"]
+__all__ = ["check_options", "checked_arguments", "shared_options", "uuid_of", "whole_number"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -140,8 +141,38 @@ def check_options(kind: type[Any], given: Mapping[str, object]) -> None:
     _check(given, _checks_of(cast(Any, kind)))
 
 
-def whole_number(name: str, value: Any) -> int:
+def whole_number(name: str, value: Any, *, may_be_negative: bool = True) -> int:
     """A number of Python, NumPy or pandas as an integer.
+
+    Parameters
+    ----------
+    name : str
+        The argument, for errors.
+    value : object
+    may_be_negative : bool
+
+    Raises
+    ------
+    TypeError
+        It is no integer: text, a boolean, or a float, also one without a fraction.
+    ValueError
+        It is negative.
+
+    Examples
+    --------
+    >>> whole_number("limit", 3)
+    3
+    """
+    if not _is_whole(value):
+        raise TypeError(f"{name} is a whole number, not {value!r}")
+    number = operator.index(value)
+    if not may_be_negative and number < 0:
+        raise ValueError(f"{name} must not be negative, got {number}")
+    return number
+
+
+def uuid_of(name: str, value: Any) -> UUID:
+    """A UUID, or the text of one.
 
     Parameters
     ----------
@@ -151,17 +182,20 @@ def whole_number(name: str, value: Any) -> int:
 
     Raises
     ------
-    TypeError
-        It is no integer: text, a boolean, or a float, also one without a fraction.
+    ValueError
+        It is not the text of a UUID.
 
     Examples
     --------
-    >>> whole_number("limit", 3)
-    3
+    >>> uuid_of("index_uuid", "0123")
+    Traceback (most recent call last):
+        ...
+    ValueError: index_uuid is a UUID, such as str(uuid.uuid4()), not '0123'
     """
-    if not _is_whole(value):
-        raise TypeError(f"{name} is a whole number, not {value!r}")
-    return operator.index(value)
+    try:
+        return UUID(str(value))
+    except ValueError as error:
+        raise ValueError(f"{name} is a UUID, such as str(uuid.uuid4()), not {value!r}") from error
 
 
 @functools.cache
@@ -196,6 +230,7 @@ _PLAIN: dict[str, tuple[Callable[[Any], bool], str]] = {
     "bool": (_is_flag, "True or False"),
     "str": (lambda value: isinstance(value, str), "text"),
     "Mapping": (lambda value: isinstance(value, Mapping), "a mapping"),
+    "Iterable": (lambda value: isinstance(value, Iterable), "a list"),
     "Sequence": (lambda value: isinstance(value, Iterable), "a list"),
     "Collection": (lambda value: isinstance(value, Iterable), "a list"),
 }

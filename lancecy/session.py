@@ -122,6 +122,25 @@ class Session:
             found = self._siblings.setdefault(limits, made)
         return found
 
+    def size_bytes(self) -> int:
+        """Bytes of the cached values, as in pylance."""
+        return self.cache.nbytes
+
+    def is_same_as(self, other: Session) -> bool:
+        """Whether two names are of one session, whose cache they share, as in pylance.
+
+        Parameters
+        ----------
+        other : Session
+
+        Examples
+        --------
+        >>> session = Session()
+        >>> session.is_same_as(session), session.is_same_as(Session())
+        (True, False)
+        """
+        return self is other
+
     # Stores
 
     def store(

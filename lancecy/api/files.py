@@ -33,6 +33,7 @@ from lancecy.scanning.request import ScanRequest
 from lancecy.schema import Field, Schema
 from lancecy.session import Session, default
 from lancecy.store.reads import SourceFile, named, run
+from lancecy.table.location import TableLocation
 
 __all__ = [
     "LanceBufferDescriptor",
@@ -211,6 +212,9 @@ class LanceFileReader:
     -----
     Blobs of 2.0 and 2.1 are read as bytes, those of 2.2 as descriptors; JSON as text.
 
+    A pickle has the path, the columns and the limits, and the storage options without secrets: workers take credentials
+    from their own environment. There the file is opened again, with the session of that process.
+
     Examples
     --------
     >>> import os, tempfile, lancecy, pyarrow as pa
@@ -248,6 +252,11 @@ class LanceFileReader:
         asked = _projected(opened.schema, columns)
         self._fields = tuple(field.scanned for field in asked)
         self._schema = Schema(asked, opened.schema.metadata).arrow
+        self._place = TableLocation.of(os.fspath(path), storage_options, limits=self._session.limits)
+        self._asked = None if columns is None else tuple(columns)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopened, (self._place, self._asked)
 
     def __repr__(self) -> str:
         return f"<LanceFileReader {self._source.path!r}, {self.num_rows()} rows>"
@@ -407,6 +416,11 @@ class LanceFileReader:
             return column
         chunks = [with_bytes(chunk, field, self._source, self._session) for chunk in chunks_of(column)]
         return pa.chunked_array(chunks, chunks[0].type).cast(self._schema.field(field.name).type)
+
+
+def _reopened(place: TableLocation, columns: tuple[str, ...] | None) -> LanceFileReader:
+    place = place.known_to(default())
+    return LanceFileReader(place.uri, place.storage_options, columns, limits=place.limits)
 
 
 class _NoBufferError(IndexError, ValueError):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from lancecy.changes.commit import commit_operation
 from lancecy.changes.options import CommitRequest
 from lancecy.errors import ContentionError, DatasetNotFoundError, MissingFileError, RetryableConflictError
+from lancecy.keyword_options import whole_number
 from lancecy.table import flags
 from lancecy.table.manifest import BasePath
 from lancecy.table.operations import Operation
@@ -116,7 +117,10 @@ class Change(ABC):
             Every attempt lost to another writer.
         MissingFileError
             A file is missing.
+        TypeError, ValueError
+            The number of attempts is no whole number, or negative.
         """
+        whole_number("conflict_retries", retries, may_be_negative=False)
         give_up, number = time.monotonic() + timeout.total_seconds(), 0
         while True:
             try:

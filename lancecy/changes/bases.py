@@ -10,6 +10,7 @@ from typing import Any
 from lancecy.changes.base import Change
 from lancecy.changes.base_files import check_relocation, moved_along
 from lancecy.changes.options import CommitRequest
+from lancecy.keyword_options import checked_arguments
 from lancecy.table.bases import canonical_base
 from lancecy.table.operations import UpdateBases
 from lancecy.table.operations.base_paths import registered
@@ -21,6 +22,7 @@ __all__ = ["BaseUpdates"]
 class BaseUpdates(Change):
     """The methods of a dataset that change its bases."""
 
+    @checked_arguments()
     def add_bases(
         self, new_bases: Iterable[DatasetBasePath], transaction_properties: Mapping[str, str] | None = None
     ) -> Any:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lancecy.changes.shallow_clone import clone_of
 from lancecy.errors import LanceError, RefNotFoundError, nearest, printable
 from lancecy.records import dataclass
-from lancecy.session import Session
+from lancecy.session import Session, default
 from lancecy.store.base import Store
 from lancecy.store.local import LocalStore
 from lancecy.table.answers import run_on
@@ -70,6 +70,9 @@ class BranchStore:
 
     def __init__(self, location: TableLocation, session: Session) -> None:
         self.location, self._session = location, session
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopened, (self.location,)
 
     @classmethod
     def of(cls, location: TableLocation, branch: str | None, session: Session) -> BranchStore:
@@ -205,3 +208,8 @@ def _check_no_table_folder(name: str) -> None:
         raise ValueError(
             f"{printable(repr(name))} cannot be the name of a branch: {reserved[0]!r} is a folder of the files of a table"
         )
+
+
+def _reopened(location: TableLocation) -> BranchStore:
+    session = default()
+    return BranchStore(location.known_to(session), session)

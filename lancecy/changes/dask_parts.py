@@ -65,10 +65,14 @@ def schema_of_collection(
         There are no columns, or their names are not strings or differ from those of ``schema``.
     TypeError
         Not a Dask frame or array, or an array without a column name.
+    UnsupportedError
+        Arrow has no type for a dtype, or an array of several axes holds Python objects.
     ValueError
         The index and a column have the same name.
     """
-    found = _array_schema(data, column) if _is_array(data) else _frame_schema(_meta(data, index), table)
+    found = (
+        _array_schema(data, column, table) if _is_array(data) else _frame_schema(_meta(data, index), table)
+    )
     if not found.names:
         raise SchemaError("the rows have no columns: give at least one", difference="no columns")
     if schema is None:
@@ -81,12 +85,32 @@ def schema_of_collection(
     return schema
 
 
-def _array_schema(data: Any, column: str | None) -> pa.Schema:
+def _array_schema(data: Any, column: str | None, table: Snapshot | None) -> pa.Schema:
     if column is None:
         raise TypeError("an array has no name for its column: give column=")
     if not data.ndim:
         raise TypeError("an array without dimensions has no rows")
-    return pa.schema([pa.field(column, nested_type(data.dtype, data.shape))])
+    if data.dtype == np.dtype(object):
+        if data.ndim > 1:
+            raise UnsupportedError(
+                f"column {printable(column)!r} is an array of Python objects with {data.ndim} axes: convert it, such as "
+                "with array.astype('f8')",
+                feature="arrays of objects",
+            )
+        return pa.schema([pa.field(column, _known(table).get(column) or pa.string())])
+    try:
+        return pa.schema([pa.field(column, nested_type(data.dtype, data.shape))])
+    except pa.ArrowException as error:
+        raise _no_type(column, data.dtype) from error
+
+
+def _no_type(column: str, dtype: Any) -> UnsupportedError:
+    what = f"column {printable(column)!r} is {dtype}, for which Arrow has no type"
+    return UnsupportedError(what, feature=str(dtype))
+
+
+def _known(table: Snapshot | None) -> dict[str, pa.DataType]:
+    return {} if table is None else {field.name: field.arrow_type for field in table.schema.fields}
 
 
 def _meta(data: Any, index: bool | None) -> Any:
@@ -121,7 +145,7 @@ def _frame_schema(meta: Any, table: Snapshot | None) -> pa.Schema:
     wrong = [name for name in meta.columns if not isinstance(name, str)]
     if wrong:
         raise SchemaError(f"column names must be texts, not {printable(repr(wrong[0]))}", difference="names")
-    known = {} if table is None else {field.name: field.arrow_type for field in table.schema.fields}
+    known = _known(table)
     fields = [
         pa.field(name, _kind(meta.iloc[:, place], known.get(name))) for place, name in enumerate(meta.columns)
     ]
@@ -146,10 +170,7 @@ def _kind(column: Any, known: pa.DataType | None) -> pa.DataType:
     try:
         kind = pa.array(column).type
     except (pa.ArrowException, TypeError) as error:
-        name, dtype = printable(str(column.name)), str(column.dtype)
-        raise UnsupportedError(
-            f"column {name!r} is {dtype}, for which Arrow has no type", feature=dtype
-        ) from error
+        raise _no_type(str(column.name), column.dtype) from error
     if types.is_large_string(kind) or types.is_string(kind):
         kind = pa.string()
     return known if known is not None and _is_read_as(known, kind) else kind
@@ -322,7 +343,12 @@ def _remedy(column: Any, kind: pa.DataType) -> str:
 
 
 def _block_batches(block: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    array = nested_array(np.ascontiguousarray(block))
+    if block.ndim == 1 and block.dtype == np.dtype(object):
+        import pandas as pd
+
+        array = _arrow(pd.Series(block), storage_schema(schema).field(0))
+    else:
+        array = nested_array(np.ascontiguousarray(block))
     yield from _cut(pa.Table.from_arrays([array], names=schema.names), schema)
 
 

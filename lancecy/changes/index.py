@@ -24,7 +24,7 @@ from lancecy.inspection.indices import (
     listed_indices,
     named_entries,
 )
-from lancecy.keyword_options import checked_arguments
+from lancecy.keyword_options import checked_arguments, uuid_of
 from lancecy.progress import Progress
 
 __all__ = ["IndexOptimizer", "Indices"]
@@ -114,7 +114,7 @@ class Indices(IndexSegments):
         >>> ds.create_scalar_index("id", "BTREE")
         """
         options = CommitRequest(message=commit_message, durable=is_durable(durability))
-        identity = None if index_uuid is None else uuid.UUID(index_uuid)
+        identity = None if index_uuid is None else uuid_of("index_uuid", index_uuid)
 
         def attempt() -> None:
             self._check_writable()
@@ -217,7 +217,7 @@ class Indices(IndexSegments):
         snapshot = self.context.snapshot
         entries = named_entries(snapshot, name)
         if index_segments is not None:
-            wanted = {uuid.UUID(str(one)) for one in index_segments}
+            wanted = {uuid_of("a segment of index_segments", one) for one in index_segments}
             unknown = wanted - {entry.uuid for entry in entries}
             if unknown:
                 missing = str(next(iter(unknown)))

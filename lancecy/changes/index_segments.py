@@ -5,7 +5,6 @@ Facts: sheet of indices, sections B1 and B9; pylance 14's functions of these nam
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -17,7 +16,7 @@ from lancecy.changes.index_upkeep import plan_of
 from lancecy.changes.options import CommitRequest, Durability, is_durable
 from lancecy.errors import UnsupportedError, printable
 from lancecy.index.write.index_types import IndexKind, title_of
-from lancecy.keyword_options import checked_arguments, whole_number
+from lancecy.keyword_options import checked_arguments, uuid_of, whole_number
 from lancecy.progress import Progress
 from lancecy.scanning.context import ScanContext
 from lancecy.schema import Schema
@@ -90,7 +89,7 @@ class IndexSegments(Change):
         plan = IndexPlan.of(context.snapshot.schema, column, index_type, name)
         replaced_entries(context, plan, replace)
         fragments = chosen_fragments(context, fragment_ids) if train else ()
-        identity = None if index_uuid is None else uuid.UUID(index_uuid)
+        identity = None if index_uuid is None else uuid_of("index_uuid", index_uuid)
         durable = is_durable(durability)
         made = trained(context, plan, fragments, durable=durable, progress=progress, identity=identity)
         return index_view(made.entry)

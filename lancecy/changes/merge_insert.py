@@ -212,7 +212,7 @@ class MergeInsertBuilder:
         max_retries : int
             10 by default.
         """
-        self._retries = whole_number("max_retries", max_retries)
+        self._retries = whole_number("max_retries", max_retries, may_be_negative=False)
         return self
 
     @checked_arguments()

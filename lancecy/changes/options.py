@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import timedelta
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
-from uuid import UUID
 
-from lancecy.keyword_options import whole_number
+from lancecy.keyword_options import uuid_of, whole_number
 from lancecy.records import dataclass
 from lancecy.session import Session
 from lancecy.store.base import Store
@@ -206,7 +205,7 @@ class CommitRequest:
     def __post_init__(self) -> None:
         if self.uuid is not None:
             # It becomes part of a file name.
-            object.__setattr__(self, "uuid", str(UUID(self.uuid)))
+            object.__setattr__(self, "uuid", str(uuid_of("the uuid of a transaction", self.uuid)))
         check_texts(self.all_properties)
         if self.attempts < 0:
             raise ValueError(f"max_retries is {self.attempts}; it cannot be negative")

@@ -157,7 +157,7 @@ def add_shared_columns(
         dataset.context.snapshot.schema.scanned.arrow.names if read_columns is None else read_columns
     )
     udf = BatchUDF(function, schema)
-    retries = Retries(whole_number("conflict_retries", conflict_retries), _TIMEOUT)
+    retries = Retries(whole_number("conflict_retries", conflict_retries, may_be_negative=False), _TIMEOUT)
 
     def filler(
         context: ScanContext, plan: ColumnPlan, first_id: int, fragments: Sequence[Fragment]

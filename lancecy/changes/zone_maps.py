@@ -29,6 +29,7 @@ from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.request import make_request
 from lancecy.schema import Field, Schema
+from lancecy.table.manifest import IndexEntry
 from lancecy.table.operations.index_section import covered
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.progress import WriteCallback, WriteProgress, known_rows
@@ -58,7 +59,7 @@ class ZoneMaps(Change):
 
         They hold the bounds of every 8192 rows, and take about 7 bytes per thousand values. Filters on columns whose
         values are about in the order of the rows then read few of them. The index of a column ``a`` is called
-        ``a_zonemap_idx``; one of that name is replaced.
+        ``a_zonemap_idx``; a zone map of that name is replaced.
 
         Parameters
         ----------
@@ -87,6 +88,8 @@ class ZoneMaps(Change):
             The table has no such column.
         TypeError
             A zone map is not made of columns of that type.
+        ValueError
+            An index that is no zone map of the column has the name.
         ConflictError
             Every attempt lost to another writer.
         LanceError
@@ -107,7 +110,7 @@ class ZoneMaps(Change):
             plans = plans_of(context.snapshot.schema, columns)
             names = tuple(plan.name for plan in plans)
             if plans:
-                replaced = [entry for entry in context.snapshot.indices() if entry.name in names]
+                replaced = _replaced(context, plans)
                 commit_indices(self, _trained(context, plans, options.durable, progress), replaced, options)
             return names
 
@@ -282,8 +285,22 @@ def plans_of(schema: Schema, columns: bool | Sequence[str] | None) -> list[Index
     return [_plan(schema, column) for column in dict.fromkeys(chosen)]
 
 
+def _replaced(context: ScanContext, plans: Sequence[IndexPlan]) -> list[IndexEntry]:
+    """The zone maps of the same columns and names; an index of another kind or column is not replaced unasked."""
+    planned = {plan.name: plan for plan in plans}
+    found = [entry for entry in context.snapshot.indices() if entry.name in planned]
+    for entry in found:
+        plan = planned[entry.name]
+        if (entry.details_type, entry.fields) != (_KIND.details_type, (plan.field.id,)):
+            raise ValueError(
+                f"there is an index {entry.name!r}, which is no zone map of column {plan.column!r}: drop it, or make the "
+                f"zone map with create_scalar_index({plan.column!r}, 'ZONEMAP', name=…)"
+            )
+    return found
+
+
 def _check_list(columns: object) -> None:
-    if isinstance(columns, str):
+    if isinstance(columns, str) or not isinstance(columns, bool | Iterable | None):
         raise TypeError(f"zonemaps is True or a list of columns, not {columns!r}")
 
 

@@ -147,6 +147,48 @@ class DeletionFile:
     num_deleted_rows: int | None = None
     base_id: int | None = None
 
+    def name(self, fragment_id: int) -> str:
+        """The name of the file.
+
+        Parameters
+        ----------
+        fragment_id : int
+
+        Examples
+        --------
+        >>> DeletionFile(DeletionFileType.BITMAP, read_version=2, id=99).name(7)
+        '7-2-99.bin'
+        """
+        extension = "arrow" if self.file_type is DeletionFileType.ARROW else "bin"
+        return f"{fragment_id}-{self.read_version}-{self.id}.{extension}"
+
+    def path(self, fragment_id: int, base_path: str = "") -> str:
+        """The path of the file in the folder of the table, as in pylance.
+
+        Parameters
+        ----------
+        fragment_id : int
+        base_path : str
+            That folder, to be put in front.
+
+        Examples
+        --------
+        >>> DeletionFile(DeletionFileType.BITMAP, read_version=2, id=99).path(7, "data/table")
+        'data/table/_deletions/7-2-99.bin'
+        """
+        above = f"{base_path.rstrip('/')}/" if base_path else ""
+        return f"{above}_deletions/{self.name(fragment_id)}"
+
+    def asdict(self) -> dict[str, Any]:
+        """The attributes, with the type as pylance's text: "array" or "bitmap"."""
+        return {
+            "read_version": self.read_version,
+            "id": self.id,
+            "file_type": "array" if self.file_type is DeletionFileType.ARROW else "bitmap",
+            "num_deleted_rows": self.num_deleted_rows,
+            "base_id": self.base_id,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class ExternalFile:

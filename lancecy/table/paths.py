@@ -23,7 +23,7 @@ from urllib.parse import unquote
 
 from lancecy.errors import PathPolicyError
 from lancecy.records import dataclass
-from lancecy.table.manifest import DeletionFile, DeletionFileType
+from lancecy.table.manifest import DeletionFile
 
 __all__ = [
     "DATA",
@@ -159,11 +159,11 @@ def deletion_file_name(fragment_id: int, file: DeletionFile) -> str:
 
     Examples
     --------
+    >>> from lancecy.table.manifest import DeletionFileType
     >>> deletion_file_name(7, DeletionFile(DeletionFileType.BITMAP, read_version=2, id=99))
     '7-2-99.bin'
     """
-    extension = "arrow" if file.file_type is DeletionFileType.ARROW else "bin"
-    return f"{fragment_id}-{file.read_version}-{file.id}.{extension}"
+    return file.name(fragment_id)
 
 
 def check_name(name: str, what: str = "file name") -> str:

@@ -84,6 +84,13 @@ WRONG_TYPES = {
     'lancecy.write_fragments({"a": [1]}, ds, writer_number="x")': "writer_number is a whole number",
     'lancecy.Limits(rows_per_file="1")': r"Limits\.rows_per_file is a whole number",
     'lancecy.Session(threads="x")': "threads is a whole number",
+    "ds.add_bases(None)": "new_bases is a list, not None",
+    'ds.append({"a": [1]}, zonemaps=1)': "zonemaps is True or a list of columns, not 1",
+    'ds.update_field_metadata({0: {"unit": "m"}})': "by the paths of columns, .*; 0 is to become {'unit': 'm'}",
+    'ds.update_field_metadata({"a": "m"})': "by the paths of columns, .*; 'a' is to become 'm'",
+    'ds.update_field_metadata("a")': "field_updates is a mapping, not 'a'",
+    "ds.update_config(None)": "values is a mapping, not None",
+    "ds.update_schema_metadata(3)": "values is a mapping, not 3",
 }
 WRONG_VALUES = {
     "ds.scanner(memory_bytes=-1)": "memory_bytes must be positive, got -1",
@@ -91,6 +98,13 @@ WRONG_VALUES = {
     "ds.to_table(limit=-1)": "limit must not be negative",
     "ds.sample(-1)": "num_rows must not be negative",
     "lancecy.Limits(rows_per_file=-1)": "must not be negative",
+    'ds.merge_insert("a").conflict_retries(-1)': "max_retries must not be negative, got -1",
+    'ds.delete("a = 9", conflict_retries=-1)': "conflict_retries must not be negative, got -1",
+    'ds.add_columns({"b": "a"}, conflict_retries=-1)': "conflict_retries must not be negative, got -1",
+    'lancecy.commit(ds, lancecy.Transaction(2, lancecy.LanceOperation.Append([]), uuid="0123"))': (
+        r"the uuid of a transaction is a UUID, such as str\(uuid.uuid4\(\)\), not '0123'"
+    ),
+    'ds.create_scalar_index("a", "BTREE", index_uuid="0123")': "index_uuid is a UUID, .*, not '0123'",
 }
 UNSUPPORTED = {
     'ds.to_table(full_text_query="word")': "no full-text search",
@@ -211,6 +225,11 @@ def test_a_tag_of_a_branch_opens_the_branch(ds: lancecy.Dataset) -> None:
 def test_a_tag_that_names_nothing_says_so(ds: lancecy.Dataset) -> None:
     with pytest.raises(errors.NotFoundError, match="has no tag 'first'; it has no tags"):
         lancecy.dataset(ds.uri, version="first")
+    for table in (ds, lance.dataset(ds.uri)):
+        with pytest.raises(OSError, match="first"):
+            table.checkout_version("first")
+        with pytest.raises(ValueError, match="first"):
+            table.tags.delete("first")
     lance.dataset(ds.uri).tags.create("first", 1)
     for name in ("frist", "../tags/first", "first/", "first\0", ""):
         with pytest.raises(errors.NotFoundError, match="has no tag .*; it has first"):

@@ -277,3 +277,39 @@ def test_errors_are_caught_by_what_catches_those_of_pylance(tmp_path: Path, what
     builtin = next(kind for kind in type(caught[0]).__mro__ if kind.__module__ == "builtins")
     assert isinstance(caught[1], builtin)
     assert isinstance(caught[1], lancecy.LanceError)
+
+
+# What imports of these modules take from pylance, and lancecy has not; checkpoints are paths in ``batch_udf``.
+MODULES = {
+    "fragment": {
+        *("BatchUDF", "Bitmap", "FragmentSession", "FragmentWriteProgress", "NoopFragmentWriteProgress"),
+        *("RowDatasetVersionMeta", "RowIdMeta", "RowIdSequence", "normalize_transform"),
+    },
+    "udf": {"BatchUDFCheckpoint", "normalize_transform"},
+    "optimize": set(),
+}
+
+
+@folded(("name", "absent"), MODULES.items())
+def test_imports_of_modules_need_another_first_name_only(name: str, absent: set[str]) -> None:
+    theirs = vars(importlib.import_module(f"lance.{name}"))
+    public = {
+        key
+        for key, value in theirs.items()
+        if not key.startswith("_") and (getattr(value, "__module__", None) or "").startswith("lance")
+    }
+    ours = importlib.import_module(f"lancecy.{name}")
+    assert public - set(ours.__all__) == absent
+    assert getattr(lancecy, name) is ours
+
+
+@pytest.mark.parametrize("rows", [3, 100_000])
+def test_deletion_files_tell_their_paths_and_attributes(tmp_path: Path, rows: int) -> None:
+    ds = lancecy.write_dataset({"a": range(rows)}, tmp_path / "t")
+    ds.delete("a % 2 = 1")
+    mine = ds.get_fragments()[0].metadata.deletion_file
+    theirs = lance.dataset(ds.uri).get_fragments()[0].metadata.deletion_file
+    assert mine is not None and mine.asdict() == theirs.asdict()
+    assert (tmp_path / "t" / mine.path(0)).exists()
+    for place in ((0,), (0, "b"), (7, "x/y/")):
+        assert mine.path(*place) == theirs.path(*place)

@@ -224,3 +224,18 @@ def test_rows_are_written_where_another_index_has_the_name_of_their_zone_map(
     assert [index.index_type for index in ds.describe_indices()] == ["BTree"]
     theirs = pytest.importorskip("lance").dataset(ds.uri)
     assert theirs.count_rows("a >= 2 and b >= 4") == ds.count_rows("a >= 2 and b >= 4") == 2
+
+
+@pytest.mark.parametrize(("column", "kind"), [("a", "BTREE"), ("b", "BTREE"), ("b", "ZONEMAP")])
+def test_an_index_that_is_no_zone_map_of_the_column_is_not_replaced(
+    tmp_path: Path, column: str, kind: str
+) -> None:
+    ds = lancecy.write_dataset({"a": [1, 2], "b": [3, 4]}, tmp_path / "t")
+    ds.create_scalar_index(column, kind, name="a_zonemap_idx")
+    before = ds.describe_indices()
+    with pytest.raises(
+        ValueError, match=r"'a_zonemap_idx', which is no zone map of column 'a': drop it, or .* name=…"
+    ):
+        ds.create_zonemaps()
+    assert ds.describe_indices() == before and ds.version == ds.latest_version == 2
+    assert ds.create_zonemaps(["b"]) == ds.create_zonemaps(["b"]) == ("b_zonemap_idx",)

@@ -240,6 +240,23 @@ def test_arrays_become_vectors(tmp_path: Path) -> None:
         lancecy.write_dask(array, tmp_path / "v")
 
 
+def test_arrays_of_objects_are_written_as_columns_of_frames_are(tmp_path: Path) -> None:
+    texts = da.from_array(np.array(["a", None, "b"], object), chunks=2)
+    ds = lancecy.write_dask(texts, tmp_path / "t", column="x")
+    assert ds.to_table().to_pydict() == {"x": ["a", None, "b"]}
+    numbers = da.from_array(np.array([1, None, 3], object), chunks=2)
+    with pytest.raises(SchemaError, match="'x' has a value that is not of type string.*unless schema= says"):
+        lancecy.write_dask(numbers, tmp_path / "t", column="x", mode="append")
+    ds = lancecy.write_dask(numbers, tmp_path / "u", pa.schema({"x": pa.int32()}), column="x")
+    assert lancecy.write_dask(numbers, ds, column="x", mode="append").count_rows("x = 3") == 2
+
+
+@pytest.mark.parametrize("values", [np.zeros((3, 2), object), np.zeros(3, complex), np.zeros(3, "M8[Y]")])
+def test_arrays_that_arrow_has_no_type_for_are_named(tmp_path: Path, values: Any) -> None:
+    with pytest.raises(UnsupportedError, match="column 'x' is "):
+        lancecy.write_dask(da.from_array(values, chunks=2), tmp_path / "t", column="x")
+
+
 def test_files_go_over_bases_evenly(tmp_path: Path) -> None:
     bases = [DatasetBasePath(tmp_path / name, name=name) for name in "xyz"]
     ds = lancecy.write_dask(

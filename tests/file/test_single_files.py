@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import pickle
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +46,19 @@ def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
     batches = reader.read_range(1, 8, batch_size=3).to_batches()
     assert [batch["i"].to_pylist() for batch in batches] == [[1, 2, 3], [4, 5, 6], [7, 8]]
     assert "10 rows" in repr(reader)
+
+
+def test_readers_are_sent_to_workers(tmp_path: Path) -> None:
+    written(tmp_path / "a.lance")
+    reader = lancecy.LanceFileReader(tmp_path / "a.lance", columns=["i"], limits=lancecy.Limits(pages=7))
+    reader.read_all().to_table()
+    with ProcessPoolExecutor(1, get_context("spawn")) as worker:
+        assert worker.submit(_rows_of, reader).result().equals(ROWS.select(["i"]))
+    assert pickle.loads(pickle.dumps(reader))._session.limits == lancecy.Limits(pages=7)
+
+
+def _rows_of(reader: lancecy.LanceFileReader) -> pa.Table:
+    return reader.read_all().to_table()
 
 
 def test_rows_and_options_that_do_not_exist(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import logging
 import pickle
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -16,6 +17,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 import lancecy
 from lancecy.errors import LanceError
+from lancecy.store.base import PutMode
 from lancecy.store.uri import open_store
 from tests.helpers.datasets import write_table
 
@@ -57,6 +59,11 @@ def ds() -> lancecy.Dataset:
     return lancecy.dataset("guarded://t", storage_options=OPTIONS)
 
 
+def file_reader(ds: lancecy.Dataset) -> lancecy.LanceFileReader:
+    path = f"guarded://t/data/{ds.get_fragments()[0].metadata.files[0].path}"
+    return lancecy.LanceFileReader(path, OPTIONS)
+
+
 OBJECTS: dict[str, Callable[[lancecy.Dataset], object]] = {
     "dataset": lambda ds: ds,
     "older version": lambda ds: ds.checkout_version(ds.version),
@@ -68,6 +75,9 @@ OBJECTS: dict[str, Callable[[lancecy.Dataset], object]] = {
     "snapshot": lambda ds: ds._snapshot,
     "statistics": lambda ds: ds.stats,
     "versions": lambda ds: ds.versions(),
+    "tags": lambda ds: ds.tags,
+    "branches": lambda ds: ds.branches,
+    "file reader": file_reader,
     "delayed": lambda ds: ds.to_delayed(),
     "graph": lambda ds: dict(ds.to_delayed()[0].__dask_graph__()),
     "pyarrow": lambda ds: ds.to_pyarrow_dataset(),
@@ -86,6 +96,22 @@ def test_nothing_shows_or_carries_a_secret(what: str, ds: lancecy.Dataset) -> No
     assert not any(SECRET in text for text in texts)
     with contextlib.suppress(TypeError, pickle.PicklingError):  # what cannot be pickled carries nothing
         assert SECRET.encode() not in pickle.dumps(made)
+
+
+def test_sent_tags_branches_and_files_take_the_options_that_the_process_knows(
+    ds: lancecy.Dataset, tmp_path: Path
+) -> None:
+    # The file system of this module cannot create a tag safely, so the files of another table are copied.
+    other = lancecy.write_dataset({"a": [1]}, tmp_path / "other")
+    other.tags.create("first", 1)
+    other.create_branch("trial")
+    there = open_store(ds.uri, OPTIONS)
+    for file in (tmp_path / "other" / "_refs").rglob("*.json"):
+        there.put(str(file.relative_to(tmp_path / "other")), file.read_bytes(), PutMode.OVERWRITE)
+    assert list(pickle.loads(pickle.dumps(ds.tags)).list()) == ["first"]
+    assert list(pickle.loads(pickle.dumps(ds.branches)).list()) == ["trial"]
+    reader = file_reader(ds)
+    assert pickle.loads(pickle.dumps(reader)).read_all().to_table().equals(reader.read_all().to_table())
 
 
 @pytest.mark.parametrize("secret", [SECRET, "wrong-but-secret"])

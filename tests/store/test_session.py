@@ -36,6 +36,16 @@ def test_store_is_opened_once(tmp_path: Path) -> None:
     assert session.store(tmp_path) is store
 
 
+def test_sizes_and_identity_as_in_pylance(tmp_path: Path) -> None:
+    session = Session()
+    lancecy.write_dataset({"a": [1]}, tmp_path / "t")
+    ds = lancecy.dataset(tmp_path / "t", session=session)
+    ds.to_table()
+    assert ds.session().size_bytes() == session.cache.nbytes > 0
+    assert ds.session().is_same_as(session)
+    assert not session.is_same_as(Session())
+
+
 def test_other_settings_are_other_stores(tmp_path: Path) -> None:
     session = Session()
     found = {
