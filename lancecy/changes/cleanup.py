@@ -103,6 +103,9 @@ class Cleanups(Change):
 
         Versions are removed before their files, so every listed version can be read, even after a crash.
 
+        While others write, keep an age of a minute or more, in cleanups by pylance too: a commit that takes under a second
+        is not checked for versions that were made and removed meanwhile.
+
         Examples
         --------
         >>> import lancecy, tempfile

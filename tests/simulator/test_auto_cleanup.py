@@ -10,13 +10,15 @@ from itertools import chain, repeat
 
 import pytest
 
-from lancecy.errors import LanceError, RetryableConflictError
+from lancecy.errors import CommitUnknownError, LanceError, RetryableConflictError
 from lancecy.table.cleanup.automatic import auto_cleanup
 from lancecy.table.cleanup.run import Scope, cleanup
 from lancecy.table.commit.loop import commit
 from lancecy.table.commit.options import Committed, Origin, Policy
 from lancecy.table.operations import Append, Delete, MapUpdate, Operation, Restore, Transaction, UpdateConfig
-from lancecy.table.requests import Create, Remove, Steps
+from lancecy.table.refs.contents import Tag, encode_tag
+from lancecy.table.refs.names import tag_path
+from lancecy.table.requests import Create, Remove, Steps, Wait
 from lancecy.table.versions import ConditionalPut, LocalLink, VersionStore
 from tests.helpers.external_versions import external_versions
 from tests.simulator.actors import Simulation, files, make
@@ -186,6 +188,36 @@ def test_version_that_others_built_on_is_in_time(store: str) -> None:
         made = made or isinstance(request, Create)
     assert isinstance(outcome, Committed) and outcome.version == 7
     assert sorted(world.manifests()) == [9, 10] and not wrong(simulation)
+
+
+@pytest.mark.parametrize("why", ["it has a tag", "a cleanup is about to remove it"])
+def test_version_before_may_be_there_although_the_number_was_used(why: str) -> None:
+    simulation = begun("disk")
+    world = simulation.world
+    before, manifest = world.manifests()[6], world.objects[world.manifests()[6]]
+    if why == "it has a tag":
+        world.objects[tag_path("kept")] = encode_tag(Tag(6))
+    running = simulation.start(make("update", world, simulation.history(), 6), 6).advance()
+    outcome: object = None
+    made = False
+    while outcome is None:
+        try:
+            request = next(running)
+        except StopIteration as end:
+            outcome = end.value
+            continue
+        if isinstance(request, Create):
+            for newest in (6, 7, 8):
+                simulation.commit_now(make("overwrite", world, simulation.history(), newest), newest)
+            assert 7 not in world.manifests()
+            world.objects[before] = manifest
+        elif made:
+            # A disk dates a manifest before it has its name.
+            world.dates[world.manifests()[7]] = 0
+        if isinstance(request, Wait) and why != "it has a tag":
+            del world.objects[before]
+        made = isinstance(request, Create)
+    assert isinstance(outcome, CommitUnknownError)
 
 
 @pytest.mark.parametrize(

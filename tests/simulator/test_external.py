@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain, repeat
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from lancecy.errors import FormatError, LanceError
 from lancecy.store.key_values import KeyedTable, ManifestItem, MemoryKeyValue
 from lancecy.table.answers import run as run_steps
 from lancecy.table.operations import Append
-from lancecy.table.requests import KeyValueCall
+from lancecy.table.requests import KeyValueCall, Request
 from lancecy.table.versions import ExternalVersions, ManifestLocation
 from tests.simulator.actors import Running, Simulation, files, make
 from tests.simulator.single_faults import finish, recover
@@ -212,6 +213,23 @@ def test_item_without_its_manifest_is_named_in_the_error() -> None:
     del simulation.world.objects[simulation.world.manifests()[3]]
     with pytest.raises(FormatError, match="version 3 of 't', and the object store has neither"):
         run_steps(simulation.versions.latest(), simulation.world.carry_out)
+
+
+def test_version_that_a_cleanup_removes_while_the_newest_is_looked_for_is_no_damage() -> None:
+    simulation, mine, _ = begun("append")
+    finish(simulation, mine, (), rival=False)
+    world, asked = simulation.world, 0
+
+    def carry_out(request: Request) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked == 2:  # the item is known, and the manifest is not read yet
+            simulation.commit_now(Append(files(world, 1)), 3)
+            run_steps(simulation.versions.remove((world.manifests()[3],)), world.carry_out)
+        return world.carry_out(request)
+
+    found = run_steps(simulation.versions.latest(), carry_out)
+    assert found is not None and found.version == 4
 
 
 def test_staged_manifest_that_a_cleanup_takes_for_a_leftover_is_written_again() -> None:

@@ -34,7 +34,8 @@ from lancecy.store.base import ObjectMeta
 from lancecy.table.commit.history import History
 from lancecy.table.operations import Operation
 from lancecy.table.operations.base import NewManifest
-from lancecy.table.requests import Head, Pause, Steps, again
+from lancecy.table.refs.files import pins
+from lancecy.table.requests import Head, Pause, Steps, Wait, again
 from lancecy.table.versions import ManifestLocation
 from lancecy.table.wire.manifest_file import ManifestFile
 from lancecy.table.wire.parts import Part, changed_fragments, files_of, settings_of
@@ -47,6 +48,8 @@ _GENTLE = frozenset(("append", "reserve", "delete", "update_rows", "rewrite"))
 _KEEP_INDICES = frozenset(("append", "reserve"))
 # Listings, if the version above is gone each time.
 _LOOKS = 5
+# Seconds in which a cleanup that removes one of several versions removes the others.
+_SOON_S = 0.1
 
 
 class Place(enum.Enum):
@@ -117,8 +120,7 @@ def place_of(published: Published, history: History) -> Steps[Place]:
         # One that stays is removed by a cleanup.
         with suppress(StoreError):
             yield from history.versions.remove((location.path,))
-    if place is Place.UNKNOWN and (yield from _is_there(location.version - 1, history)):
-        # Cleanups remove the oldest version first: the version before is there, so none has removed this number.
+    if place is Place.UNKNOWN and (yield from _is_never_removed(published, history)):
         return Place.IN_TIME
     return place
 
@@ -237,8 +239,20 @@ def _date(location: ManifestLocation, history: History) -> Steps[datetime | None
     return meta.modified
 
 
-def _is_there(version: int, history: History) -> Steps[bool]:
+def _is_never_removed(published: Published, history: History) -> Steps[bool]:
+    """Whether no cleanup has removed a version of this number: it would have removed the version before too.
+
+    It would not if a tag or a branch needs the version before. A branch does not see them: they are in the main table.
+    """
+    before = published.location.version - 1
     with suppress(LanceError):
-        listed = yield from history.versions.versions(version - 1, history.naming)
-        return any(one.version == version for one in listed)
+        for look in range(2):
+            if look:
+                # Other cleanups than lancecy's remove versions in any order, and have soon removed all.
+                yield Wait(_SOON_S)
+            listed = yield from history.versions.versions(before - 1, history.naming)
+            if all(one.version != before for one in listed):
+                return False
+        needed = yield from pins(history.limits, history.tries)
+        return before not in {pin.version for pin in needed if pin.branch is None}
     return False

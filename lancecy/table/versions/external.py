@@ -79,13 +79,18 @@ class ExternalVersions:
 
     def latest(self) -> Steps[ManifestLocation | None]:
         items = self.keyed.key_values
-        found: tuple[int, ManifestItem] | None = yield from self._ask(items.latest)
-        if found is None:
-            return (yield from self._folder.latest())
-        location = yield from self._finished(*found)
-        if location is None:
-            raise self._gone(*found)
-        return location
+        before: tuple[int, ManifestItem] | None = None
+        while True:
+            found: tuple[int, ManifestItem] | None = yield from self._ask(items.latest)
+            if found is None:
+                return (yield from self._folder.latest())
+            location = yield from self._finished(*found)
+            if location is not None:
+                return location
+            # Meanwhile others may have made a newer version, and a cleanup may have removed this one.
+            if found == before:
+                raise self._gone(*found)
+            before = found
 
     def at(self, version: int, naming: Naming | None = None) -> Steps[ManifestLocation | None]:
         if version & DETACHED:
