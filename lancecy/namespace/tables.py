@@ -115,9 +115,11 @@ class Tables(Creations):
     def table_exists(self, request: TableExistsRequest) -> TableExistsResponse:
         """Raise an error unless there is a table, and the version if one is given.
 
+        A missing version is a ``TableVersionNotFoundError`` of ``lance_namespace``.
+
         Raises
         ------
-        TableNotFoundError, TableVersionNotFoundError
+        TableNotFoundError
         """
         found = self._table(path_of(request.id, kind="table"))
         if request.version is not None:
