@@ -31,7 +31,9 @@ _OPTIONS = frozenset(
 _CLIENT_OPTIONS = frozenset({"endpoint_url", "region_name"})
 # Settings of botocore that change what is asked, or whom.
 _SETTINGS = ("AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT")
-_TIMEOUT = timedelta(seconds=30)
+# Of a whole request, body included: so many large ones share a slow link that each takes minutes.
+_TIMEOUT, _LARGE_TIMEOUT = timedelta(seconds=30), timedelta(minutes=5)
+_LARGE = 1 << 20
 # Of many small objects as many are asked for at once: with fewer idle connections, most of them connect anew each time.
 _IDLE, _IDLE_CONNECTIONS = timedelta(seconds=15), "128"
 _LOGIN_VALID = timedelta(minutes=2)
@@ -65,14 +67,15 @@ class Direct:
 
     Parameters
     ----------
-    store : obstore.store.S3Store
+    store, large : obstore.store.S3Store
+        For requests below a megabyte, which are soon found to hang, and for others.
     bucket : str
     loop : asyncio.AbstractEventLoop
         Runs in a thread of its own.
     """
 
-    def __init__(self, store: Any, bucket: str, loop: asyncio.AbstractEventLoop) -> None:
-        self._store = store
+    def __init__(self, store: Any, large: Any, bucket: str, loop: asyncio.AbstractEventLoop) -> None:
+        self._store, self._large = store, large
         self._inside = f"{bucket}/"
         self._loop = loop
         self._failures = 0
@@ -96,7 +99,8 @@ class Direct:
         if len(pairs) == 1:
             ((start, stop),) = pairs
             read = self._library.get_range
-            answer = self._ask(name, lambda key: read(self._store, key, start=start, end=stop))
+            store = self._store_for(stop - start)
+            answer = self._ask(name, lambda key: read(store, key, start=start, end=stop))
             return None if answer is None else [answer]
         order = sorted(range(len(pairs)), key=lambda index: pairs[index])
         found: list[Any] = [None] * len(pairs)
@@ -113,7 +117,8 @@ class Direct:
     def _together(self, key: str, pairs: Sequence[tuple[int, int]]) -> list[Any]:
         """Several ranges at a time, by threads that need no lock of Python."""
         starts, stops = [start for start, _ in pairs], [stop for _, stop in pairs]
-        found: list[Any] = self._library.get_ranges(self._store, key, starts=starts, ends=stops, coalesce=0)
+        store = self._store_for(max(stop - start for start, stop in pairs))
+        found: list[Any] = self._library.get_ranges(store, key, starts=starts, ends=stops, coalesce=0)
         return found
 
     def each(self, wanted: Sequence[tuple[str, int, int]]) -> list[Any]:
@@ -171,10 +176,15 @@ class Direct:
         attributes = {PUT_MARK: mark} if mark else None
 
         def write(key: str) -> bool:
-            self._library.put(self._store, key, value, mode=mode, attributes=attributes, use_multipart=False)
+            self._library.put(
+                self._store_for(len(value)), key, value, mode=mode, attributes=attributes, use_multipart=False
+            )
             return True
 
         return bool(self._ask(name, write))
+
+    def _store_for(self, nbytes: int) -> Any:
+        return self._store if nbytes < _LARGE else self._large
 
     def _ask(self, name: str, request: Callable[[str], Any]) -> Any:
         if self._rests:
@@ -226,7 +236,7 @@ def direct_requests(fs: Any, root: str, options: Mapping[str, Any]) -> Direct | 
     known = _KNOWN.setdefault(fs, {})
     if bucket not in known:
         try:
-            known[bucket] = Direct(_store(fs, bucket, options), bucket, fs.loop)
+            known[bucket] = Direct(*_stores(fs, bucket, options), bucket, fs.loop)
         except Exception:  # noqa: BLE001 - a bad endpoint is reported by s3fs
             known[bucket] = None
     return known[bucket]
@@ -237,7 +247,7 @@ def _is_plain(bucket: str) -> bool:
     return bucket.replace("-", "").isalnum() and not bucket.endswith("--x-s3")
 
 
-def _store(fs: Any, bucket: str, options: Mapping[str, Any]) -> Any:
+def _stores(fs: Any, bucket: str, options: Mapping[str, Any]) -> tuple[Any, Any]:
     sync = import_module("fsspec.asyn").sync
     sync(fs.loop, fs.set_session)
     known = fs.s3.meta
@@ -255,19 +265,22 @@ def _store(fs: Any, bucket: str, options: Mapping[str, Any]) -> Any:
         found: dict[str, Any] = sync(fs.loop, _login, fs)
         return found
 
-    return import_module("obstore.store").S3Store(
-        bucket,
-        config=config,
-        client_options={
-            "allow_http": endpoint.startswith("http://"),
-            "timeout": _TIMEOUT,
-            "pool_idle_timeout": _IDLE,
-            "pool_max_idle_per_host": _IDLE_CONNECTIONS,
-        },
-        retry_config={"max_retries": 0, "retry_timeout": _TIMEOUT},
-        # Without one, variables of the environment would be mixed with a login that was given.
-        credential_provider=None if fs.anon else login,
-    )
+    def store(timeout: timedelta) -> Any:
+        return import_module("obstore.store").S3Store(
+            bucket,
+            config=config,
+            client_options={
+                "allow_http": endpoint.startswith("http://"),
+                "timeout": timeout,
+                "pool_idle_timeout": _IDLE,
+                "pool_max_idle_per_host": _IDLE_CONNECTIONS,
+            },
+            retry_config={"max_retries": 0, "retry_timeout": timeout},
+            # Without one, variables of the environment would be mixed with a login that was given.
+            credential_provider=None if fs.anon else login,
+        )
+
+    return store(_TIMEOUT), store(_LARGE_TIMEOUT)
 
 
 async def _login(fs: Any) -> dict[str, Any]:

@@ -9,13 +9,14 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 
 import numpy as np
 import pytest
 
 from lancecy.errors import DatasetNotFoundError, ExistsError, PathPolicyError, StoreError, TruncatedError
 from lancecy.session import Session
-from lancecy.store import s3_upload
+from lancecy.store import direct, s3_upload
 from lancecy.store.base import PutMode
 from lancecy.store.fsspec import FsspecStore
 from lancecy.store.reads import Ranges, SourceFile
@@ -360,3 +361,18 @@ def test_unknown_storage_option_is_named(name: str, hint: str) -> None:
     with pytest.raises(StoreError, match=hint) as caught:
         store.head("a")
     assert "a value of its own" not in str(caught.value)
+
+
+def test_large_objects_may_take_longer(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(direct, "_TIMEOUT", timedelta(seconds=0.3))
+    with start_proxy(s3_server.endpoint) as proxy:
+        options = replace(s3_server, endpoint=proxy.endpoint).storage_options
+        store = FsspecStore(f"{s3_server.make_bucket('particular')}/slow", options)
+        store.put("a", DATA)
+        proxy.delay(1.0)
+        proxy.traffic()
+        assert store.get("a", 0, 2 << 20).tobytes() == DATA[: 2 << 20]
+        assert proxy.traffic().requests == 1
+        # A small one is asked for once more, by s3fs.
+        assert store.get("a", 0, 100).tobytes() == DATA[:100]
+        assert proxy.traffic().requests > 1
