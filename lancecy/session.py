@@ -87,7 +87,7 @@ class Session:
         self._pools = Pools(threads)
         self._credentials = CredentialMemory()
         self._stores: OrderedDict[tuple[object, ...], Store] = OrderedDict()
-        # Sessions with other limits. A session does not refer to itself, so that it is freed when nobody uses it.
+        # Sessions with other limits, without this one: an object that refers to itself is not freed with its last user.
         self._siblings: dict[Limits, Session] = {}
 
     def __repr__(self) -> str:

@@ -71,7 +71,6 @@ from lancecy.store.key_values.ddb_uri import shown_uri
 from lancecy.table.bases import canonical_base
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath, DataFile, Fragment
-from lancecy.table.paths import DELETIONS, deletion_file_name
 from lancecy.table.refs.reference import Reference
 from lancecy.table.replicas import Replicas, check_replicas
 from lancecy.table.snapshot import Snapshot, committed_snapshot, load_reference, load_snapshot
@@ -1495,7 +1494,7 @@ class LanceFragment(Scans, FragmentChanges, FragmentColumns, RefusedNames):
         ``metadata.deletion_file`` describes it.
         """
         file = self._metadata.deletion_file
-        return None if file is None else f"{DELETIONS}/{deletion_file_name(self._metadata.stored_id, file)}"
+        return None if file is None else file.path(self._metadata.stored_id)
 
     @scanning
     def scanner(

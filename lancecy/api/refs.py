@@ -9,7 +9,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal, TypedDict, TypeVar
 
-from lancecy.errors import FormatError, LanceError, NotFoundError, RefNotFoundError, with_short_tracebacks
+from lancecy.errors import (
+    FormatError,
+    LanceError,
+    VersionNotFoundError,
+    with_short_tracebacks,
+)
 from lancecy.inspection.reference_tables import ReferenceTable, tag_table, unlisted
 from lancecy.keyword_options import checked_arguments
 from lancecy.table.commit.driver import check_create, drive
@@ -270,9 +275,7 @@ class Tags:
         """Run steps that write a tag; a missing version names those that exist."""
         try:
             self._run(steps)
-        except NotFoundError as error:
-            if isinstance(error, RefNotFoundError) or error.kind != "version":
-                raise
+        except VersionNotFoundError:
             # The error of opening it names what is there.
             load_reference(self._main, None, (tag.branch, tag.version), self._snapshot.session)
             raise

@@ -13,7 +13,7 @@ from lancecy.table.bases import Bases, canonical_base
 from lancecy.table.homes import is_branch_folder, is_gone
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath, BasePaths, DataFile, DeletionFile, Fragment
-from lancecy.table.paths import DATA, DELETIONS, VERSIONS, deletion_file_name
+from lancecy.table.paths import DATA, DELETIONS, VERSIONS
 from lancecy.table.snapshot import Snapshot
 from lancecy.table.wire.manifest_file import ManifestFile
 
@@ -70,9 +70,7 @@ def _data_files(snapshot: Snapshot, base_id: int) -> dict[str, int]:
 def _deletions(snapshot: Snapshot, base_id: int) -> dict[str, int]:
     """Names of the deletion files in a base; as :func:`_data_files`."""
     held = ((f.stored_id, f.deletion_file) for f in snapshot.fragments)
-    return {
-        deletion_file_name(i, file): i for i, file in held if file is not None and file.base_id == base_id
-    }
+    return {file.name(i): i for i, file in held if file is not None and file.base_id == base_id}
 
 
 def _absent(snapshot: Snapshot, store: Store, prefix: str, names: Iterable[str]) -> set[str]:

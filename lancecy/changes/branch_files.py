@@ -16,7 +16,7 @@ from lancecy.store.base import Store
 from lancecy.store.copying import copy_object
 from lancecy.table.bases import spelling
 from lancecy.table.manifest import BasePath, DataFile, Fragment
-from lancecy.table.paths import DATA, DELETIONS, INDICES, check_name, deletion_file_name
+from lancecy.table.paths import DATA, DELETIONS, INDICES, check_name
 from lancecy.table.refs import TREE
 from lancecy.table.snapshot import Snapshot
 
@@ -119,7 +119,7 @@ class _Own:
         held = [(part.stored_id, part.deletion_file) for part in snapshot.fragments]
         return cls(
             frozenset(f for part in snapshot.fragments for f in part.files if f.base_id is None),
-            frozenset(deletion_file_name(n, f) for n, f in held if f is not None and f.base_id is None),
+            frozenset(f.name(n) for n, f in held if f is not None and f.base_id is None),
             frozenset(entry.uuid for entry in snapshot.indices() if entry.base_id is None),
         )
 
@@ -153,7 +153,7 @@ def _copied_parts(fragments: Sequence[Fragment], own: set[int | None], there: _O
         )
         deleted = fragment.deletion_file
         if deleted is not None and (
-            deleted.base_id not in own or deletion_file_name(fragment.stored_id, deleted) in there.deletions
+            deleted.base_id not in own or deleted.name(fragment.stored_id) in there.deletions
         ):
             deleted = None
         if files or deleted is not None:
@@ -209,7 +209,7 @@ def _deletion_files(branch: Snapshot, base_id: int | None, copied: Sequence[Frag
     for part in copied:
         deleted = part.deletion_file
         if deleted is not None and deleted.base_id == base_id:
-            name = deletion_file_name(part.stored_id, deleted)
+            name = deleted.name(part.stored_id)
             yield _File(store, root, f"{DELETIONS}/{name}", None, part.id)
 
 

@@ -9,7 +9,7 @@ from lancecy.errors import DatasetNotFoundError, FormatError, LanceError
 from lancecy.records import dataclass
 from lancecy.store.base import Store
 from lancecy.table.manifest import DataFile, ExternalFile, Fragment, IndexEntry
-from lancecy.table.paths import DATA, DELETIONS, INDICES, check_relative, data_file_name, deletion_file_name
+from lancecy.table.paths import DATA, DELETIONS, INDICES, check_relative, data_file_name
 from lancecy.table.snapshot import Snapshot
 from lancecy.table.wire.indices import describe_index
 
@@ -169,7 +169,7 @@ def _deletions(snapshot: Snapshot) -> Iterator[FileCopy]:
     for fragment in snapshot.fragments:
         if fragment.deletion_file is not None:
             store, path = snapshot.bases.deletion(fragment.id, fragment.deletion_file)
-            name = deletion_file_name(fragment.stored_id, fragment.deletion_file)
+            name = fragment.deletion_file.name(fragment.stored_id)
             yield FileCopy(store, path, f"{DELETIONS}/{name}", 0, fragment)
 
 

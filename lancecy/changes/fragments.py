@@ -36,7 +36,6 @@ from lancecy.keyword_options import checked_arguments, shared_options, whole_num
 from lancecy.schema import Field
 from lancecy.store.reads import SourceFile, run
 from lancecy.table.manifest import DataFile, DeletionFile, Fragment
-from lancecy.table.paths import DELETIONS, deletion_file_name
 from lancecy.table.rows import deletion, roaring
 from lancecy.table.rows.deletion import DeletionVector
 from lancecy.table.snapshot import Snapshot, newest_snapshot
@@ -276,9 +275,8 @@ def without_rows(table: Change, fragment: Fragment, rows: NDArray[np.int64]) -> 
         return None
     form = deletion.form_for(offsets.size)
     file = DeletionFile(form, snapshot.version, secrets.randbits(64), offsets.size)
-    name = deletion_file_name(fragment.stored_id, file)
     store = snapshot.location.open(snapshot.session)
-    store.put(f"{DELETIONS}/{name}", deletion.encode(DeletionVector(offsets), form))
+    store.put(file.path(fragment.stored_id), deletion.encode(DeletionVector(offsets), form))
     return replace(FragmentMetadata.of(fragment), deletion_file=file, physical_rows=physical)
 
 

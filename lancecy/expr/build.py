@@ -204,13 +204,15 @@ class Term:
 
     def cast(self, data_type: pa.DataType | str) -> Term:
         """The value converted to an Arrow type, given as a type or by its name in pyarrow ("int64")."""
-        target = data_type if isinstance(data_type, pa.DataType) else pa.type_for_alias(data_type)
-        return Term(Call("cast", (self.expr, Literal(None, target))))
+        return self._cast("cast", data_type)
 
     def try_cast(self, data_type: pa.DataType | str) -> Term:
         """As :meth:`cast`, null where a value does not convert."""
+        return self._cast("try_cast", data_type)
+
+    def _cast(self, op: str, data_type: pa.DataType | str) -> Term:
         target = data_type if isinstance(data_type, pa.DataType) else pa.type_for_alias(data_type)
-        return Term(Call("try_cast", (self.expr, Literal(None, target))))
+        return Term(Call(op, (self.expr, Literal(None, target))))
 
 
 def col(name: str) -> Term:

@@ -34,6 +34,7 @@ _CONTENT = b"reserved"
 # How the marker begins of a directory that is being removed, and of one that is being made; there the process follows.
 # Other libraries look at its presence only.
 _REMOVED, _CREATED = b"removed", b"created"
+_UNFINISHED = (_REMOVED, _CREATED)
 # After this a directory that is being made is taken for one whose process died.
 _LONGEST_CREATION = timedelta(minutes=10)
 _TRIES = 10
@@ -179,7 +180,7 @@ class Directories:
         try:
             self._store.put(path, _REMOVED if is_removed else _CONTENT, PutMode.CREATE)
         except ExistsError:
-            if not is_removed and self._marker(directory).startswith((_REMOVED, _CREATED)):
+            if not is_removed and self._marker(directory).startswith(_UNFINISHED):
                 self._store.put(path, _CONTENT)
             return False
         except StoreError as error:
@@ -217,7 +218,7 @@ class Directories:
         """Whether a directory that no table uses is what a process left that died while it made or removed a table."""
         contents = self.contents(directory)
         return DEREGISTERED in contents and (
-            len(contents) == 1 or self._marker(directory).startswith((_REMOVED, _CREATED))
+            len(contents) == 1 or self._marker(directory).startswith(_UNFINISHED)
         )
 
     def _marker(self, directory: str) -> bytes:
@@ -284,7 +285,7 @@ def _has_ended(process: bytes) -> bool:
     except ProcessLookupError:
         return True
     except (OSError, OverflowError):
-        return False
+        pass  # it belongs to another user, or has no valid number
     return False
 
 

@@ -507,9 +507,7 @@ def _planned(spec: ScanSpec, session: Session) -> Snapshot:
     """The version that a scan was planned on."""
     try:
         return load_snapshot(spec.location.known_to(session), spec.version, session=session)
-    except NotFoundError as error:
-        if error.kind != "version":
-            raise
+    except VersionNotFoundError as error:
         raise VersionNotFoundError(
             f"{error.what}: version {spec.version} was cleaned up since this scan was planned; "
             "checkout_latest opens the newest, plan again from there",

@@ -59,7 +59,6 @@ from lancecy.table.paths import (
     check_name,
     check_relative,
     check_text,
-    deletion_file_name,
 )
 
 __all__ = ["Bases", "canonical_base", "spelling"]
@@ -128,7 +127,7 @@ class Bases:
 
     def deletion(self, fragment_id: int, file: DeletionFile) -> tuple[Store, str]:
         """Store of a fragment's deletion file and its path there (raises as :meth:`data`)."""
-        name = deletion_file_name(fragment_id & 0xFFFFFFFF, file)
+        name = file.name(fragment_id & 0xFFFFFFFF)
         return self._file(file.base_id, DELETIONS, name)
 
     def index(self, base_id: int | None, number: uuid.UUID, name: str) -> tuple[Store, str]:

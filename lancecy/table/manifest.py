@@ -19,6 +19,7 @@ import numpy as np
 from lancecy.records import dataclass
 from lancecy.schema import Schema
 from lancecy.table.fragment_table import FileForm, FragmentTable
+from lancecy.table.paths import DELETIONS
 from lancecy.table.replicas import configured_replicas
 
 __all__ = [
@@ -177,7 +178,7 @@ class DeletionFile:
         'data/table/_deletions/7-2-99.bin'
         """
         above = f"{base_path.rstrip('/')}/" if base_path else ""
-        return f"{above}_deletions/{self.name(fragment_id)}"
+        return f"{above}{DELETIONS}/{self.name(fragment_id)}"
 
     def asdict(self) -> dict[str, Any]:
         """The attributes, with the type as pylance's text: "array" or "bitmap"."""

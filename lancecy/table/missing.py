@@ -10,7 +10,7 @@ from lancecy.errors import DatasetNotFoundError, MissingFileError
 from lancecy.table.bases import Bases
 from lancecy.table.clone_source import lost_source
 from lancecy.table.manifest import ExternalFile, Fragment
-from lancecy.table.paths import VERSIONS, deletion_file_name
+from lancecy.table.paths import VERSIONS
 
 __all__ = ["missing_blob", "missing_file"]
 
@@ -70,7 +70,7 @@ def _named_by(fragment: Fragment, path: str) -> tuple[str, int | None]:
         if file.path.removesuffix(".lance") == beside:
             return "blob file", file.base_id
     deletion = fragment.deletion_file
-    if deletion is not None and deletion_file_name(fragment.stored_id, deletion) == name:
+    if deletion is not None and deletion.name(fragment.stored_id) == name:
         return "deletion file", deletion.base_id
     sequences = (fragment.row_ids, fragment.created_at_versions, fragment.last_updated_versions)
     if any(isinstance(stored, ExternalFile) and stored.path == path for stored in sequences):

@@ -23,7 +23,6 @@ from urllib.parse import unquote
 
 from lancecy.errors import PathPolicyError
 from lancecy.records import dataclass
-from lancecy.table.manifest import DeletionFile
 
 __all__ = [
     "DATA",
@@ -41,7 +40,6 @@ __all__ = [
     "check_relative",
     "check_text",
     "data_file_name",
-    "deletion_file_name",
     "manifest_name",
     "parse_manifest_name",
 ]
@@ -152,18 +150,6 @@ def data_file_name(unique: uuid.UUID | None = None, tag: str = "") -> str:
     raw = (unique or uuid.uuid4()).bytes
     digits = raw[3:].hex()
     return f"{int.from_bytes(raw[:3], 'big'):024b}{digits[: len(digits) - len(tag)]}{tag}.lance"
-
-
-def deletion_file_name(fragment_id: int, file: DeletionFile) -> str:
-    """Name of a fragment's deletion file.
-
-    Examples
-    --------
-    >>> from lancecy.table.manifest import DeletionFileType
-    >>> deletion_file_name(7, DeletionFile(DeletionFileType.BITMAP, read_version=2, id=99))
-    '7-2-99.bin'
-    """
-    return file.name(fragment_id)
 
 
 def check_name(name: str, what: str = "file name") -> str:

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 import lancecy
-from lancecy.table.paths import deletion_file_name
 from tests.helpers.batches import jailed_batches, narrow_threads
 from tests.helpers.claims import HUGE, Claim, kinds_of
 from tests.helpers.golden import golden
@@ -41,7 +40,7 @@ def latest_files(root: Path) -> list[Path]:
     for fragment in ds._snapshot.manifest.fragments:
         names |= {file.path for file in fragment.files}
         if fragment.deletion_file is not None:
-            names.add(deletion_file_name(fragment.id, fragment.deletion_file))
+            names.add(fragment.deletion_file.name(fragment.id))
     return [path for path in target_files(root) if path.name in names]
 
 

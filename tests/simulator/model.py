@@ -35,7 +35,6 @@ from lancecy.table.operations import (
 )
 from lancecy.table.operations.index_section import covered
 from lancecy.table.operations.transaction import decode_transaction
-from lancecy.table.paths import deletion_file_name
 from lancecy.table.rows import deletion
 from lancecy.table.wire.manifest import decode
 from lancecy.table.wire.row_ids import decode_row_ids, decode_versions
@@ -277,7 +276,7 @@ def read_table(world: World, manifest: Manifest) -> Table:
             files.update({column: file.path for column in file.fields if column >= 0})
         gone: frozenset[int] = frozenset()
         if fragment.deletion_file is not None:
-            name = f"_deletions/{deletion_file_name(fragment.id, fragment.deletion_file)}"
+            name = fragment.deletion_file.path(fragment.id)
             memory = np.frombuffer(world.objects[name], np.uint8)
             gone = frozenset(deletion.decode(memory, fragment.deletion_file, rows).offsets.tolist())
         known = _rows(fragment, rows) if stable else ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import chain, repeat
 
@@ -18,7 +18,7 @@ from lancecy.table.commit.options import Committed, Origin, Policy
 from lancecy.table.operations import Append, Delete, MapUpdate, Operation, Restore, Transaction, UpdateConfig
 from lancecy.table.refs.contents import Tag, encode_tag
 from lancecy.table.refs.names import tag_path
-from lancecy.table.requests import Create, Remove, Steps, Wait
+from lancecy.table.requests import Create, Remove, Request, Steps, Wait
 from lancecy.table.versions import ConditionalPut, LocalLink, VersionStore
 from tests.helpers.external_versions import external_versions
 from tests.simulator.actors import Simulation, files, make
@@ -88,6 +88,17 @@ def wrong(simulation: Simulation) -> list[str]:
     )
 
 
+def ended(running: Iterator[Request], meanwhile: Callable[[Request], None] | None = None) -> object:
+    """The outcome of a commit; ``meanwhile`` is called with each of its requests."""
+    while True:
+        try:
+            request = next(running)
+        except StopIteration as end:
+            return end.value
+        if meanwhile is not None:
+            meanwhile(request)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("store", "kind"), CASES)
 def test_nothing_needed_goes_whatever_goes_wrong_once(store: str, kind: str) -> None:
@@ -122,7 +133,7 @@ def test_writer_finds_out_that_its_version_was_made_and_removed_before(
     operation = (
         UpdateConfig(MapUpdate({"mine": "1"})) if kind == "config" else _operation(simulation, kind, 6)
     )
-    running, outcome = simulation.start(operation, 6).advance(), None
+    running = simulation.start(operation, 6).advance()
     for request in running:
         if isinstance(request, Create):
             break
@@ -131,11 +142,7 @@ def test_writer_finds_out_that_its_version_was_made_and_removed_before(
     there = world.manifests()
     assert (7 in there) is (others == 2)
     objects = dict(world.objects)
-    while outcome is None:
-        try:
-            next(running)
-        except StopIteration as end:
-            outcome = end.value
+    outcome = ended(running)
     if others > 2:
         assert isinstance(outcome, RetryableConflictError) and "removed it" in str(outcome)
         assert world.manifests() == there
@@ -150,7 +157,7 @@ def test_writer_finds_out_that_its_version_was_made_and_removed_before(
 def test_fragment_id_that_others_gave_to_another_fragment_is_no_proof_of_being_in_time(store: str) -> None:
     simulation = begun(store)
     world = simulation.world
-    running, outcome = simulation.start(Append(files(world, 1)), 6).advance(), None
+    running = simulation.start(Append(files(world, 1)), 6).advance()
     for request in running:
         if isinstance(request, Create):
             break
@@ -160,11 +167,7 @@ def test_fragment_id_that_others_gave_to_another_fragment_is_no_proof_of_being_i
     simulation.commit_now(Append(files(world, 1)), 8)
     there = world.manifests()
     assert sorted(there) == [8, 9]
-    while outcome is None:
-        try:
-            next(running)
-        except StopIteration as end:
-            outcome = end.value
+    outcome = ended(running)
     assert isinstance(outcome, RetryableConflictError) and "removed it" in str(outcome)
     assert world.manifests() == there
 
@@ -174,18 +177,16 @@ def test_version_that_others_built_on_is_in_time(store: str) -> None:
     simulation = begun(store)
     world = simulation.world
     running = simulation.start(Append(files(world, 1)), 6).advance()
-    outcome: object = None
     made = False
-    while outcome is None:
-        try:
-            request = next(running)
-        except StopIteration as end:
-            outcome = end.value
-            continue
+
+    def others(request: Request) -> None:
+        nonlocal made
         if made and 7 in world.manifests() and len(world.archive) == 7:
             for _ in range(3):
                 simulation.commit_now(Append(files(world, 1)), max(world.manifests()))
         made = made or isinstance(request, Create)
+
+    outcome = ended(running, others)
     assert isinstance(outcome, Committed) and outcome.version == 7
     assert sorted(world.manifests()) == [9, 10] and not wrong(simulation)
 
@@ -198,14 +199,10 @@ def test_version_before_may_be_there_although_the_number_was_used(why: str) -> N
     if why == "it has a tag":
         world.objects[tag_path("kept")] = encode_tag(Tag(6))
     running = simulation.start(make("update", world, simulation.history(), 6), 6).advance()
-    outcome: object = None
     made = False
-    while outcome is None:
-        try:
-            request = next(running)
-        except StopIteration as end:
-            outcome = end.value
-            continue
+
+    def others(request: Request) -> None:
+        nonlocal made
         if isinstance(request, Create):
             for newest in (6, 7, 8):
                 simulation.commit_now(make("overwrite", world, simulation.history(), newest), newest)
@@ -217,7 +214,8 @@ def test_version_before_may_be_there_although_the_number_was_used(why: str) -> N
         if isinstance(request, Wait) and why != "it has a tag":
             del world.objects[before]
         made = isinstance(request, Create)
-    assert isinstance(outcome, CommitUnknownError)
+
+    assert isinstance(ended(running, others), CommitUnknownError)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from lancecy.table.branches.removal import Work, delete_branch, remove_leftover
 from lancecy.table.cleanup.run import CleanupOptions, Scope, cleanup
 from lancecy.table.manifest import Manifest
 from lancecy.table.operations import Clone, Transaction
-from lancecy.table.paths import Naming, deletion_file_name, parse_manifest_name
+from lancecy.table.paths import Naming, parse_manifest_name
 from lancecy.table.refs.names import branch_folder, branch_of, branch_path
 from lancecy.table.requests import Request, Steps
 from lancecy.table.versions import ConditionalPut, ManifestLocation
@@ -119,7 +119,7 @@ def needed(world: World, name: str, manifest: Manifest) -> set[str]:
         paths |= {f"{place(file.base_id)}data/{file.path}" for file in fragment.files}
         gone = fragment.deletion_file
         if gone is not None:
-            paths.add(f"{place(gone.base_id)}_deletions/{deletion_file_name(fragment.id, gone)}")
+            paths.add(f"{place(gone.base_id)}_deletions/{gone.name(fragment.id)}")
     return paths
 
 

@@ -21,7 +21,7 @@ from lancecy.errors import DatasetNotFoundError, ExistsError, LanceError, StoreE
 from lancecy.limits import DEFAULT_LIMITS
 from lancecy.store.base import ObjectMeta
 from lancecy.table.manifest import Fragment, IndexEntry
-from lancecy.table.paths import deletion_file_name, parse_manifest_name
+from lancecy.table.paths import parse_manifest_name
 from lancecy.table.requests import (
     Call,
     Copy,
@@ -166,7 +166,7 @@ class World:
             case Read(path):
                 return self._get(path)
             case ReadDeletion(_, fragment_id, file):
-                return self._get(f"_deletions/{deletion_file_name(fragment_id, file)}")
+                return self._get(file.path(fragment_id))
             case HeadFile(_, file):
                 self._get(f"data/{file.path}")
                 return self._meta(f"data/{file.path}")

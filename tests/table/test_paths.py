@@ -16,7 +16,6 @@ from lancecy.table.paths import (
     check_name,
     check_relative,
     data_file_name,
-    deletion_file_name,
     manifest_name,
     parse_manifest_name,
 )
@@ -98,9 +97,9 @@ def test_data_file_names_spread_and_differ() -> None:
 
 
 def test_deletion_file_name_has_the_fragment_the_version_and_the_id() -> None:
-    assert deletion_file_name(3, make_deletion_file()) == "3-6-77.arrow"
+    assert make_deletion_file().name(3) == "3-6-77.arrow"
     big = make_deletion_file(file_type=DeletionFileType.BITMAP, id=2**64 - 1)
-    assert deletion_file_name(0, big) == "0-6-18446744073709551615.bin"
+    assert big.name(0) == "0-6-18446744073709551615.bin"
 
 
 @folded(

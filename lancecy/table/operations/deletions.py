@@ -23,7 +23,6 @@ from lancecy.records import dataclass
 from lancecy.table.manifest import DeletionFile, Fragment
 from lancecy.table.operations.base import Newest, NewManifest
 from lancecy.table.operations.base_paths import check_bases_known
-from lancecy.table.paths import DELETIONS, deletion_file_name
 from lancecy.table.requests import Put, RandomBits, ReadDeletion, Steps, together
 from lancecy.table.rows import deletion, roaring
 from lancecy.table.rows.deletion import DeletionVector
@@ -143,8 +142,7 @@ def write_deletions(fragment_id: int, vector: DeletionVector, version: int) -> S
     """The entry of a deletion file, now written."""
     form = deletion.form_for(len(vector))
     file = DeletionFile(form, version, (yield RandomBits()), len(vector))
-    name = deletion_file_name(fragment_id, file)
-    yield Put(f"{DELETIONS}/{name}", deletion.encode(vector, form))
+    yield Put(file.path(fragment_id), deletion.encode(vector, form))
     return file
 
 

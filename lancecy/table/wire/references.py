@@ -16,7 +16,7 @@ from lancecy.records import dataclass
 from lancecy.store.base import Memory
 from lancecy.table import flags
 from lancecy.table.manifest import BasePath, ExternalFile, Fragment
-from lancecy.table.paths import DATA, DELETIONS, INDICES, TRANSACTIONS, deletion_file_name
+from lancecy.table.paths import DATA, INDICES, TRANSACTIONS
 from lancecy.table.wire.indices import decode_index_section
 from lancecy.table.wire.manifest_file import ManifestFile, decode_manifest_file
 
@@ -131,7 +131,7 @@ def _of_fragment(fragment: Fragment) -> Iterator[tuple[int | None, str]]:
         yield file.base_id, f"{DATA}/{file.path}"
     deleted = fragment.deletion_file
     if deleted is not None:
-        yield deleted.base_id, f"{DELETIONS}/{deletion_file_name(fragment.id, deleted)}"
+        yield deleted.base_id, deleted.path(fragment.id)
     for part in (fragment.row_ids, fragment.created_at_versions, fragment.last_updated_versions):
         if isinstance(part, ExternalFile):
             yield None, part.path

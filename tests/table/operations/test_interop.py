@@ -31,7 +31,7 @@ from lancecy.table.operations import (
     Update,
 )
 from lancecy.table.operations.base import Newest
-from lancecy.table.paths import Naming, deletion_file_name, manifest_name
+from lancecy.table.paths import Naming, manifest_name
 from lancecy.table.requests import ReadDeletion, Request, one_by_one
 from lancecy.table.snapshot import Snapshot
 from lancecy.table.versions import version_store
@@ -207,7 +207,7 @@ def resolved(
         nonlocal reads
         if isinstance(request, ReadDeletion):
             reads += 1
-            return store.get(f"_deletions/{deletion_file_name(request.fragment_id, request.file)}")
+            return store.get(request.file.path(request.fragment_id))
         return answer(request, store)
 
     version = snapshot_of(uri).version
