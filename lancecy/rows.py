@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import field
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lancecy.kernels.sorting import sorted_unique
 from lancecy.records import dataclass
 
-__all__ = ["PageRuns", "RowSelection", "sorted_unique"]
+__all__ = ["PageRuns", "RowSelection"]
 
 Int64 = NDArray[np.int64]
-Whole = TypeVar("Whole", np.int64, np.uint64)
 
 _NONE = np.empty(0, np.int64)
 _NONE.flags.writeable = False
@@ -323,26 +322,6 @@ class RowSelection:
         total = len(self)
         for offset in range(0, total, max_rows):
             yield self.slice(offset, max_rows)
-
-
-def sorted_unique(numbers: NDArray[Whole]) -> NDArray[Whole]:
-    """The distinct numbers, ascending; the same array if they are that already.
-
-    Parameters
-    ----------
-    numbers : (n,) int64 or uint64
-
-    Examples
-    --------
-    >>> sorted_unique(np.array([3, 1, 3])).tolist()
-    [1, 3]
-    """
-    if numbers.size < 2 or bool((numbers[1:] > numbers[:-1]).all()):
-        return numbers
-    # np.unique hashes first, which takes several times as long.
-    ordered = np.sort(numbers)
-    found: NDArray[Whole] = ordered[np.append(True, ordered[1:] != ordered[:-1])]
-    return found
 
 
 def _overlaps(starts: Int64, stops: Int64, other_starts: Int64, other_stops: Int64) -> tuple[Int64, Int64]:

@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from lancecy.kernels.sorting import sorted_order
 from lancecy.records import dataclass
 from lancecy.table.manifest import Fragment
 from lancecy.table.rows.row_ids import RowIdSequence, VersionSequence, row_ids
@@ -131,7 +132,7 @@ def _by_fragment(addresses: UInt64) -> Iterator[tuple[int, slice | NDArray[np.in
         for start, stop in pairwise(bounds):
             yield int(owners[start]), slice(start, stop)
         return
-    order = np.argsort(owners, kind="stable")
+    order = sorted_order(owners)
     numbers, firsts = np.unique(owners[order], return_index=True)
     yield from zip(numbers.tolist(), np.split(order, firsts[1:]), strict=True)
 

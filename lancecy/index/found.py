@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from lancecy.errors import FormatError
 from lancecy.index.row_sets import decode_row_set, ids_of_halves
+from lancecy.kernels.sorting import sorted_unique
 from lancecy.limits import Limits
 from lancecy.records import dataclass
-from lancecy.rows import RowSelection, sorted_unique
+from lancecy.rows import RowSelection
 from lancecy.store.base import Memory
 from lancecy.table.snapshot import Snapshot
 

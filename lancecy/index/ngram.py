@@ -29,6 +29,7 @@ from lancecy.index.condition import Condition
 from lancecy.index.found import FoundRows
 from lancecy.index.row_sets import decode_row_map
 from lancecy.index.segment import Segment
+from lancecy.kernels.sorting import sorted_order
 from lancecy.records import dataclass
 
 __all__ = ["NGRAM_COLUMNS", "NGRAM_FILE", "NGram", "needed_runs"]
@@ -82,7 +83,7 @@ class NGram:
         # Rows of nulls may have no run.
         known = np.flatnonzero(sets.keys.is_valid().to_numpy(zero_copy_only=False))
         runs = sets.keys.drop_null().to_numpy()
-        order = np.argsort(runs, kind="stable")
+        order = sorted_order(runs)
         found = runs[order]
         if bool((found[1:] == found[:-1]).any()):
             raise FormatError("a run of letters is there twice").within(sets.file.source.path)

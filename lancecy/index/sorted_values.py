@@ -19,8 +19,8 @@ from lancecy.expr.kinds import family
 from lancecy.expr.nodes import Call, Column, Expr, Literal, walk
 from lancecy.index.condition import Condition
 from lancecy.index.files import IndexFile
+from lancecy.kernels.sorting import sorted_unique
 from lancecy.records import dataclass
-from lancecy.rows import sorted_unique
 
 __all__ = ["PageEdges", "SortedValues", "are_listed", "constants", "sorted_values", "whole_numbers"]
 

@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from lancecy.kernels.sorting import sorted_order
 from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.virtual import virtual_values
@@ -425,7 +426,7 @@ def _by_fragment(addresses: UInt64, found: Bool) -> Iterator[tuple[int, Int64]]:
     """The fragments of the addresses that were found, and the positions of their addresses."""
     where = np.flatnonzero(found)
     numbers = (addresses[where] >> _ADDRESS_BITS).astype(np.int64)
-    order = np.argsort(numbers, kind="stable")
+    order = sorted_order(numbers)
     different, firsts = np.unique(numbers[order], return_index=True)
     # Of nothing, splitting makes one part.
     yield from zip(different.tolist(), np.split(where[order], firsts[1:]), strict=False)

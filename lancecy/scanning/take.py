@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lancecy.encodings.arrow.columns import taken
 from lancecy.errors import FormatError, RowNotFoundError
+from lancecy.kernels.sorting import sorted_order
 from lancecy.keyword_options import whole_number
 from lancecy.records import dataclass
 from lancecy.rows import RowSelection
@@ -146,7 +147,7 @@ def find_addresses(context: ScanContext, addresses: UInt64) -> list[FoundRows]:
 def _living(context: ScanContext, addresses: UInt64, asked: Int64) -> Iterator[FoundRows]:
     # Files are read front to back: faster for many rows, and fewer requests in object stores.
     if not np.all(addresses[1:] >= addresses[:-1]):
-        order = np.argsort(addresses, kind="stable")
+        order = sorted_order(addresses)
         addresses, asked = addresses[order], asked[order]
     fragments = (addresses >> np.uint64(32)).astype(np.int64)
     firsts = np.flatnonzero(np.diff(fragments, prepend=-1))
@@ -252,7 +253,7 @@ def take_rows(context: ScanContext, projection: Projection, indices: ArrayLike |
     rows = as_row_numbers(indices, int(starts[-1]))
     # Files are read front to back: faster for many rows, and fewer requests in object stores.
     ascending = bool(np.all(rows[1:] >= rows[:-1]))
-    order = None if ascending else np.argsort(rows, kind="stable")
+    order = None if ascending else sorted_order(rows)
     chosen = _by_fragment(context, starts, rows if order is None else rows[order])
     table = table_of(projection.schema, _read(context, projection, chosen), rows.size)
     return table if order is None else _in_order(table, order)
@@ -299,7 +300,7 @@ def take_addresses(context: ScanContext, projection: Projection, addresses: UInt
         There is no such fragment.
     """
     ascending = bool(np.all(addresses[1:] >= addresses[:-1]))
-    order = None if ascending else np.argsort(addresses, kind="stable")
+    order = None if ascending else sorted_order(addresses)
     asked = addresses if order is None else addresses[order]
     fragments = (asked >> np.uint64(32)).astype(np.int64)
     edges = [*np.flatnonzero(np.diff(fragments, prepend=-1)).tolist(), asked.size]
@@ -317,7 +318,7 @@ def _in_order(table: pa.Table, asked: Int64) -> pa.Table:
     """Rows in the requested order; ``asked`` is the position of each in the request."""
     if not table.num_columns or bool(np.all(asked[1:] > asked[:-1])):
         return table
-    order = np.argsort(asked)
+    order = sorted_order(asked)
     return pa.Table.from_arrays([taken(c, order) for c in table.columns], schema=table.schema)
 
 

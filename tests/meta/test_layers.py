@@ -26,7 +26,8 @@ ROWS = [
     "file | table | expr",
     "encodings",
     "session | schema_wire | schema_json",
-    "store | kernels | schema | stats | rows | proto",
+    "rows",
+    "store | kernels | schema | stats | proto",
     "limits | progress | keyword_options | arrow",
     "errors | lazy_attributes | records",
 ]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
+from lancecy.kernels.sorting import sorted_order, sorted_unique
 from lancecy.rows import RowSelection
 
 SIZE = 40
@@ -100,3 +104,23 @@ def test_is_all_only_for_every_row_in_order() -> None:
     assert ranges((0, 10), (10, 40)).is_all
     assert not RowSelection.take(3, [0, 1, 2]).is_all
     assert not ranges((1, 40)).is_all
+
+
+@pytest.mark.parametrize("size", [0, 1, 300, 5000])
+def test_whole_numbers_are_sorted_as_numpy_sorts_them(size: int) -> None:
+    wide = np.random.default_rng(7).integers(-(2**63), 2**63 - 1, size)
+    cases: list[NDArray[Any]] = [
+        wide,
+        wide >> 8,
+        wide >> 52,
+        np.repeat(wide[: size // 90], 90),
+        wide[::-2],
+        wide.view(np.uint64),
+        wide.view(np.uint64) >> np.uint64(30),
+        np.sort(wide),
+        np.zeros(size, np.int64),
+    ]
+    for numbers in cases:
+        order, distinct = sorted_order(numbers), sorted_unique(numbers)
+        assert (order == np.argsort(numbers, kind="stable")).all()
+        assert (distinct == np.unique(numbers)).all() and distinct.dtype == numbers.dtype

@@ -32,6 +32,7 @@ from lancecy.changes.options import CommitRequest, WriteRequest
 from lancecy.changes.row_texts import numbers_of, text_of
 from lancecy.changes.shared import SharedWrite, share
 from lancecy.encodings.arrow.columns import unsliced_rows
+from lancecy.kernels.sorting import sorted_order
 from lancecy.records import dataclass
 from lancecy.scanning import run_task
 from lancecy.scanning.context import ScanContext, context_for
@@ -171,7 +172,7 @@ class SharedMerge:
             return
         rows = pa.Table.from_batches(batches).unify_dictionaries().combine_chunks()
         parts = part_of(keys_of([rows.column(name) for name in self.on]).words, len(self.places))
-        order = np.argsort(parts, kind="stable")
+        order = sorted_order(parts)
         rows = unsliced_rows(rows).take(pa.array(order)).combine_chunks()
         numbers, starts = np.unique(parts[order], return_index=True)
         for number, start, stop in zip(numbers.tolist(), starts, [*starts[1:], len(order)], strict=True):

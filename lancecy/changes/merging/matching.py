@@ -25,6 +25,7 @@ from lancecy.errors import ExistsError, SchemaError
 from lancecy.expr import Bound, mask
 from lancecy.expr.build import Filter, col
 from lancecy.index.catalog import catalog_of
+from lancecy.kernels.sorting import sorted_order
 from lancecy.records import dataclass
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.engine import rows_of
@@ -220,7 +221,7 @@ class _Seen:
             return rows, addresses
         rows = np.concatenate([rows, *(part for part, _ in self._others)])
         addresses = np.concatenate([addresses, *(part for _, part in self._others)])
-        order = np.argsort(rows, kind="stable")
+        order = sorted_order(rows)
         return rows[order], addresses[order]
 
 

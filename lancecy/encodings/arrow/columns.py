@@ -24,6 +24,7 @@ from lancecy.encodings.arrow.conversions import array_of, numbers_of
 from lancecy.encodings.arrow.nulls import null_mask
 from lancecy.encodings.blocks.memory import allocate
 from lancecy.errors import LimitError, UnsupportedError
+from lancecy.kernels.sorting import sorted_order
 
 __all__ = [
     "ArrowArray",
@@ -414,7 +415,7 @@ def _take_array(array: pa.Array, rows: Int64) -> pa.Array | None:
 def _take_chunked(chunks: Sequence[pa.Array], starts: Int64, rows: Int64, most: int) -> Iterator[pa.Array]:
     """Take the rows at these positions, as arrays of at most ``most`` each unless it is one row."""
     which = np.searchsorted(starts, rows, side="right") - 1
-    order = np.argsort(which, kind="stable")
+    order = sorted_order(which)
     edges = np.searchsorted(which[order], np.arange(len(chunks) + 1))
     picked = (
         _take_array(chunks[i], rows[order[first:last]] - starts[i])

@@ -14,14 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lancecy import kernels
+from lancecy.kernels.sorting import sorted_order
 
 __all__ = ["ascending", "changes", "extremes", "order_keys"]
 
 Int64: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
 
-_WORD_BITS = 64
 _SAMPLE_ROWS = 1 << 12
 """Values that show whether most are distinct."""
 
@@ -85,10 +84,10 @@ def ascending(values: pa.Array) -> Int64:
         found: Int64 = pc.array_sort_indices(values).to_numpy().astype(np.int64)
         return np.roll(found, values.null_count)
     if not values.null_count:
-        return _argsort(keys)
+        return sorted_order(keys)
     is_null = values.is_null().to_numpy(zero_copy_only=False)
     valid = np.flatnonzero(~is_null)
-    return np.concatenate((np.flatnonzero(is_null), valid[_argsort(keys[valid])]))
+    return np.concatenate((np.flatnonzero(is_null), valid[sorted_order(keys[valid])]))
 
 
 def _ranks(values: pa.Array) -> NDArray[Any] | None:
@@ -102,40 +101,6 @@ def _ranks(values: pa.Array) -> NDArray[Any] | None:
     ranks[order] = np.arange(order.size)
     found: NDArray[Any] = ranks[coded.indices.fill_null(order.size).to_numpy()]
     return found
-
-
-def _argsort(keys: NDArray[Any]) -> Int64:
-    """The order of integers, those of equal ones as they are.
-
-    Words of a key and its position are sorted by the bits of the key. If these are too many for one word, the lower ones
-    are sorted first.
-    """
-    if keys.size < 2 or bool((keys[1:] >= keys[:-1]).all()):
-        return np.arange(keys.size)
-    low, high = int(keys.min()), int(keys.max())
-    bits = (keys.size - 1).bit_length()
-    # Differences wrap around as unsigned integers, so that the extent of signed ones fits.
-    words = keys.astype(np.int64).view(np.uint64) if keys.dtype.kind == "i" else keys.astype(np.uint64)
-    words -= np.uint64(low & 0xFFFF_FFFF_FFFF_FFFF)
-    extent, room = (high - low).bit_length(), _WORD_BITS - bits
-    if extent <= room:
-        return _sorted_positions(words, extent, bits)
-    above = words >> np.uint64(room)
-    order = _sorted_positions(words, room, bits)
-    return order[_sorted_positions(above[order], extent - room, bits)]
-
-
-def _sorted_positions(words: NDArray[np.uint64], extent: int, bits: int) -> Int64:
-    """The order of words by their lowest ``extent`` bits; a position has ``bits``, and both fit into 64.
-
-    The words are overwritten.
-    """
-    words <<= np.uint64(bits)
-    words |= np.arange(words.size, dtype=np.uint64)
-    found = np.empty_like(words)
-    kernels.sort_words(words, found, np.empty_like(words), bits, bits + extent)
-    found &= np.uint64((1 << bits) - 1)
-    return found.view(np.int64)
 
 
 def changes(values: pa.Array) -> Bools:

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
+from lancecy.kernels.sorting import sorted_unique
 from lancecy.proto import transaction_pb2
 from lancecy.records import dataclass
-from lancecy.rows import sorted_unique
 
 __all__ = ["KeyFilter"]
 

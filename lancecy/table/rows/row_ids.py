@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.errors import FormatError
+from lancecy.kernels.sorting import sorted_order
 from lancecy.records import dataclass
 from lancecy.table.manifest import Fragment, Manifest
 
@@ -237,7 +238,7 @@ class RowIdSequence:
             return self.segments[0].take(offsets)
         which = np.searchsorted(self.starts, offsets, side="right") - 1
         ascends = bool((which[1:] >= which[:-1]).all())
-        order = None if ascends else np.argsort(which, kind="stable")
+        order = None if ascends else sorted_order(which)
         if order is not None:
             which, offsets = which[order], offsets[order]
         result = np.empty(offsets.size, np.uint64)

@@ -42,19 +42,6 @@ def test_values_are_in_the_order_of_indices(kind: str) -> None:
     assert extremes(values) == (values.null_count, len(values) - 1)
 
 
-def test_integers_of_any_extent_are_sorted_and_equal_ones_keep_their_order() -> None:
-    wide = RNG.integers(-(2**63), 2**63 - 1, 5000)
-    for numbers in (
-        wide,
-        wide >> 8,
-        wide >> 52,
-        np.repeat(wide[:50], 90),
-        wide.view(np.uint64),
-        np.sort(wide),
-    ):
-        assert (ascending(pa.array(numbers)) == np.argsort(numbers, kind="stable")).all()
-
-
 @pytest.mark.parametrize("num_values", [3, 50, 100_000])
 @pytest.mark.parametrize("kind", ["int64", "string"])
 def test_runs_are_merged(kind: str, num_values: int) -> None:
