@@ -30,7 +30,9 @@ __all__ = [
     "ExistsError",
     "ExpressionError",
     "FormatError",
+    "IndexExistsError",
     "IndexNotFoundError",
+    "IndexTypeError",
     "LanceError",
     "LimitError",
     "MissingFileError",
@@ -364,6 +366,18 @@ class ExistsError(LanceError, FileExistsError):
         super().__init__(what)
         self.kind = kind
         self.name = printable(name)
+
+
+class IndexExistsError(ExistsError, ValueError, RuntimeError):
+    """There is an index of this name already; a ``RuntimeError`` as in pylance."""
+
+
+class IndexTypeError(LanceError, TypeError, ValueError, NotImplementedError):
+    """An index of this type is not made, or not of such columns.
+
+    A ``NotImplementedError`` as of ``create_scalar_index`` with an unknown type, and a ``TypeError`` or ``ValueError`` as
+    of it with a column of another type, in pylance.
+    """
 
 
 class RefNotFoundError(NotFoundError, ValueError, OSError):

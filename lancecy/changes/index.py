@@ -42,7 +42,7 @@ class Indices(IndexSegments):
     )
     def create_scalar_index(
         self,
-        column: str,
+        column: str | Sequence[str],
         index_type: IndexKind = "BTREE",
         name: str | None = None,
         *,
@@ -63,7 +63,7 @@ class Indices(IndexSegments):
 
         Parameters
         ----------
-        column : str
+        column : str or sequence of one str
             A column, or a member of a struct, such as ``"point.x"``; its case may differ, if one column is meant.
         index_type : "BTREE", "BITMAP", "LABEL_LIST", "ZONEMAP", "BLOOMFILTER" or :class:`lancecy.IndexConfig`
             BTREE: every value in order; for equality, ranges, lists of values, null tests and prefixes.
@@ -97,11 +97,12 @@ class Indices(IndexSegments):
         ------
         ColumnNotFoundError
             The table has no such column.
-        TypeError
-            Such an index is not made of columns of that type.
+        IndexTypeError
+            The type of index is unknown, or is not made of columns of that type.
+        IndexExistsError
+            The name is taken, with ``replace=False``.
         ValueError
-            The type of index is unknown, there is no such fragment, or the name is taken: with ``replace=False``, or by
-            an index of another column.
+            There is no such fragment, or the name is that of an index of another column.
         ConflictError
             Every attempt lost to another writer.
         LanceError

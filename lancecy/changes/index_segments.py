@@ -14,7 +14,7 @@ from lancecy.changes.base import Change
 from lancecy.changes.index_training import IndexPlan, merged, trained
 from lancecy.changes.index_upkeep import plan_of
 from lancecy.changes.options import CommitRequest, Durability, is_durable
-from lancecy.errors import UnsupportedError, printable
+from lancecy.errors import IndexExistsError, UnsupportedError, printable
 from lancecy.index.write.index_types import IndexKind, title_of
 from lancecy.keyword_options import checked_arguments, uuid_of, whole_number
 from lancecy.progress import Progress
@@ -35,7 +35,7 @@ class IndexSegments(Change):
     @checked_arguments()
     def create_index_uncommitted(
         self,
-        column: str,
+        column: str | Sequence[str],
         index_type: IndexKind,
         name: str | None = None,
         *,
@@ -215,7 +215,11 @@ def replaced_entries(context: ScanContext, plan: IndexPlan, replace: bool) -> li
     if any(entry.fields != (plan.field.id,) for entry in found):
         raise ValueError(f"there is an index {plan.name!r} on another column: choose another name")
     if found and not replace:
-        raise ValueError(f"there is an index {plan.name!r}: choose another name, or give replace=True")
+        raise IndexExistsError(
+            f"there is an index {plan.name!r}: choose another name, or give replace=True",
+            kind="index",
+            name=plan.name,
+        )
     return found
 
 

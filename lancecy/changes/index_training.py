@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from lancecy.changes.new_columns import data_version
 from lancecy.changes.options import with_durability
 from lancecy.changes.stored_rows import stored_rows
+from lancecy.errors import IndexTypeError
 from lancecy.index.files import IndexFile, open_index_file
 from lancecy.index.write.base import IndexBuilder
 from lancecy.index.write.index_types import IndexKind, IndexType, configured
@@ -62,13 +63,15 @@ class IndexPlan:
     name: str
 
     @classmethod
-    def of(cls, schema: Schema, column: str, index_type: IndexKind, name: str | None) -> IndexPlan:
+    def of(
+        cls, schema: Schema, column: str | Sequence[str], index_type: IndexKind, name: str | None
+    ) -> IndexPlan:
         """Check what a user gives.
 
         Parameters
         ----------
         schema : Schema
-        column : str
+        column : str or sequence of one str
             May differ in case, if one column is meant.
         index_type : str or IndexConfig
         name : str, optional
@@ -77,23 +80,33 @@ class IndexPlan:
         ------
         ColumnNotFoundError
             There is no such column.
+        IndexTypeError
+            The type of index is unknown, or is not made of such columns, or of several.
         ValueError
-            The type of index or a parameter is unknown, or the name is not valid.
-        TypeError
-            An index of that type is not made of such columns.
+            A parameter is unknown, or the name is not valid.
         """
         known = configured(index_type)
+        column = _only(column)
         path = schema.resolve_any_case(column)
         field = schema.path(path)[-1]
         kind = field.scanned.arrow_type
         if field.is_blob or not known.takes(kind):
-            raise TypeError(
+            raise IndexTypeError(
                 f"a {known.name} index is made of columns of {known.columns}, and column {column!r} is {kind}"
             )
         named = f"{'.'.join(path)}_idx" if name is None else name
         if not named or named.startswith("__lance_"):
             raise ValueError(f"an index cannot be called {named!r}: choose another name")
         return cls(join_name(path), field, known, named)
+
+
+def _only(column: str | Sequence[str]) -> str:
+    """A column that may be given in a list, as pylance takes it."""
+    if isinstance(column, list | tuple):
+        if len(column) != 1:
+            raise IndexTypeError(f"an index is made of one column, not of {len(column)}: make one of each")
+        column = column[0]
+    return cast(str, column)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
@@ -88,6 +89,8 @@ class DescribedIndex:
     segments : tuple of DescribedSegment
     total_size_bytes : int or None
         None if an entry does not state it.
+    details : dict of str to object
+        Empty: no type that lancecy makes has any in pylance.
     """
 
     name: str
@@ -98,6 +101,7 @@ class DescribedIndex:
     num_rows_indexed: int
     segments: tuple[DescribedSegment, ...]
     total_size_bytes: int | None
+    details: dict[str, Any] = field(default_factory=dict)
 
 
 def named_entries(snapshot: Snapshot, name: str) -> list[IndexEntry]:
@@ -134,7 +138,7 @@ def listed_indices(snapshot: Snapshot) -> list[dict[str, Any]]:
     return [
         {
             "name": entry.name,
-            "type": title_of(entry.details_type),
+            "type": _title(entry),
             "uuid": str(entry.uuid),
             "fields": _field_names(snapshot.schema, entry),
             "version": entry.dataset_version,
@@ -180,7 +184,7 @@ def index_statistics(context: ScanContext, name: str) -> dict[str, Any]:
     segments = [_statistics(context.snapshot, entry) for entry in entries]
     times = [told.created_at for told in map(describe_index, entries) if told.created_at is not None]
     return {
-        "index_type": title_of(entries[0].details_type),
+        "index_type": _title(entries[0]),
         "name": name,
         "num_indices": len(entries),
         "num_segments": len(entries),
@@ -200,6 +204,14 @@ def _users(entries: Iterable[IndexEntry]) -> list[IndexEntry]:
     return [entry for entry in entries if not entry.name.startswith("__lance_")]
 
 
+def _title(entry: IndexEntry) -> str:
+    """The name of its type. Vector indices of old writers state none: their file tells."""
+    is_old_vector = not entry.details_type and any(
+        path == "index.idx" for path, _ in describe_index(entry).files
+    )
+    return "Vector" if is_old_vector else title_of(entry.details_type)
+
+
 def _described(context: ScanContext, entries: list[IndexEntry]) -> DescribedIndex:
     first = entries[0]
     told = describe_index(first).details
@@ -209,7 +221,7 @@ def _described(context: ScanContext, entries: list[IndexEntry]) -> DescribedInde
     live = (fragment for fragment in context.fragments if fragment.id in numbers)
     return DescribedIndex(
         first.name,
-        title_of(first.details_type),
+        _title(first),
         "" if told is None else told[0],
         list(first.fields),
         _field_names(context.snapshot.schema, first),

@@ -3,6 +3,7 @@
 ==========================  ================================================================
 ``DirectoryNamespace``      the namespace of a directory (``directory``)
 ``Migration``               what a migration from V1 to V2 did (``migration``)
+``LanceNamespace``          the base class of namespaces, of ``lance_namespace``
 ==========================  ================================================================
 
 * ``names``, ``entries``: names and ids; the rows of ``__manifest``. ``view``: one version of it. ``catalog``: its changes.
@@ -24,10 +25,13 @@ from lancecy.errors import needing
 from lancecy.lazy_attributes import lazy_attributes
 
 if TYPE_CHECKING:
+    from lance_namespace import LanceNamespace as LanceNamespace
+
     from lancecy.namespace.directory import DirectoryNamespace as DirectoryNamespace
     from lancecy.namespace.migration import Migration as Migration
 
 _HOMES = {
+    "lance_namespace": "LanceNamespace",
     "lancecy.namespace.directory": "DirectoryNamespace",
     "lancecy.namespace.migration": "Migration",
 }
@@ -36,6 +40,11 @@ _find, __dir__, __all__ = lazy_attributes(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "RestNamespace":
+        raise AttributeError(
+            "lancecy has no client of REST namespaces; lancecy.dataset(namespace=…) takes that of others, such as "
+            "lance.namespace.RestNamespace"
+        )
     with needing(__name__, "namespace"):
         return _find(name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import partial
@@ -18,7 +19,7 @@ from lance_namespace import (
 from lancecy.errors import printable
 from lancecy.namespace.catalog import Catalog
 from lancecy.namespace.entries import MANIFEST, NAMESPACE, TABLE
-from lancecy.namespace.failures import with_codes
+from lancecy.namespace.failures import Calls, with_codes
 from lancecy.namespace.folders import Directories
 from lancecy.namespace.names import directory_of, object_id
 from lancecy.namespace.properties import STORAGE, Properties
@@ -87,7 +88,9 @@ class NamespaceBase(LanceNamespace):
     @with_codes
     def __init__(self, session: Session | None = None, **properties: Any) -> None:
         self._given = dict(properties)
+        self._calls = Calls()
         self._properties = Properties.parse(properties)
+        self._calls.is_counting = self._properties.ops_metrics_enabled
         self._session = session or default()
         untrusted = self._properties.untrusted
         self._root = TableLocation.of(self._properties.root, self._properties.storage_options, untrusted)
@@ -112,7 +115,18 @@ class NamespaceBase(LanceNamespace):
 
     def namespace_id(self) -> str:
         """Text that names this namespace: its class and its root."""
-        return f"DirectoryNamespace {{ root: {self._root.uri!r} }}"
+        return f"DirectoryNamespace {{ root: {json.dumps(self._root.uri, ensure_ascii=False)} }}"
+
+    def retrieve_ops_metrics(self) -> dict[str, int]:
+        """How often each operation was called, those of pylance on this namespace included.
+
+        Empty unless the property ``ops_metrics_enabled`` is true.
+        """
+        return self._calls.counts()
+
+    def reset_ops_metrics(self) -> None:
+        """Count from zero again."""
+        self._calls.reset()
 
     @property
     def root(self) -> str:

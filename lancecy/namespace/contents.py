@@ -49,7 +49,7 @@ from lancecy.namespace.failures import with_codes
 from lancecy.namespace.indexing import Indexing
 from lancecy.namespace.names import path_of
 from lancecy.namespace.schemas import arrow_type, counts
-from lancecy.namespace.tables import VersionAsked
+from lancecy.namespace.tables import VersionAsked, last_transaction
 
 __all__ = ["Contents"]
 
@@ -258,8 +258,9 @@ class Contents(Indexing):
         self, request: UpdateTableSchemaMetadataRequest
     ) -> UpdateTableSchemaMetadataResponse:
         """Set keys of the metadata of a table's schema."""
-        found = self._newest(request).update_schema_metadata(dict(request.metadata or {}))
-        return UpdateTableSchemaMetadataResponse(metadata=found)
+        ds = self._newest(request)
+        found = ds.update_schema_metadata(dict(request.metadata or {}))
+        return UpdateTableSchemaMetadataResponse(metadata=found, transaction_id=last_transaction(ds))
 
     @with_codes
     def update_field_metadata(self, request: UpdateFieldMetadataRequest) -> UpdateFieldMetadataResponse:

@@ -24,7 +24,7 @@ class DirectoryNamespace(Namespaces, Contents, Migrations):
         ``dir_listing_enabled`` ("true"): directories ``<name>.lance`` of the root are tables too. ``storage.<name>``: a
         storage option. ``commit_retries`` ("20"): lost races of one change. ``vend_input_storage_options`` ("false"):
         answers have the storage options. ``table_version_tracking_enabled`` ("false"): answers say that versions are
-        committed through the namespace.
+        committed through the namespace. ``ops_metrics_enabled`` ("false"): ``retrieve_ops_metrics`` counts calls.
 
     Raises
     ------

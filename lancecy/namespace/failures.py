@@ -1,10 +1,15 @@
-"""Errors of lancecy as errors of ``lance_namespace``, which have the codes of its specification."""
+"""What surrounds each operation of a namespace: requests as models, counts of calls, and errors with codes.
+
+Errors of lancecy become errors of ``lance_namespace``, which have the codes of its specification.
+"""
 
 from __future__ import annotations
 
 import errno
 import functools
-from collections.abc import Callable
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 import lance_namespace as codes
@@ -12,7 +17,7 @@ import pyarrow as pa
 
 from lancecy import errors
 
-__all__ = ["coded", "with_codes"]
+__all__ = ["Calls", "coded", "with_codes"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,6 +32,7 @@ _CLASSES: tuple[tuple[type[BaseException], type[codes.LanceNamespaceError]], ...
     (errors.UnsupportedError, codes.UnsupportedOperationError),
     (errors.ConflictError, codes.ConcurrentModificationError),
     (errors.ContentionError, codes.ConcurrentModificationError),
+    (errors.IndexTypeError, codes.InvalidInputError),
     (errors.FormatError, codes.InvalidTableStateError),
     (errors.StoreError, codes.ServiceUnavailableError),
     (errors.LanceError, codes.InternalError),
@@ -40,7 +46,11 @@ _MISSING = {
     "version": codes.TableVersionNotFoundError,
     "index": codes.TableIndexNotFoundError,
 }
-_EXISTING = {"tag": codes.TableTagAlreadyExistsError, "branch": codes.TableBranchAlreadyExistsError}
+_EXISTING = {
+    "tag": codes.TableTagAlreadyExistsError,
+    "branch": codes.TableBranchAlreadyExistsError,
+    "index": codes.TableIndexAlreadyExistsError,
+}
 
 
 def coded(error: BaseException) -> codes.LanceNamespaceError | None:
@@ -66,13 +76,62 @@ def coded(error: BaseException) -> codes.LanceNamespaceError | None:
     return None if made is None else made(str(error))
 
 
+class Calls:
+    """How often each operation of a namespace was called.
+
+    Examples
+    --------
+    >>> calls = Calls()
+    >>> calls.is_counting = True
+    >>> calls.add("list_tables")
+    >>> calls.counts()
+    {'list_tables': 1}
+    """
+
+    def __init__(self) -> None:
+        self.is_counting = False
+        self._counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def add(self, name: str) -> None:
+        """Count a call of an operation, if calls are counted."""
+        if self.is_counting:
+            with self._lock:
+                self._counts[name] += 1
+
+    def counts(self) -> dict[str, int]:
+        """The number of calls by operation."""
+        with self._lock:
+            return dict(self._counts)
+
+    def reset(self) -> None:
+        """Forget the calls so far."""
+        with self._lock:
+            self._counts.clear()
+
+
+# Operations of pylance that answer a mapping with a mapping.
+_MAPPED = frozenset({"batch_delete_table_versions", "create_table_version", "describe_table_version"})
+
+
 def with_codes(function: F) -> F:
-    """Decorator for an operation of a namespace: errors of lancecy get a code, and are the cause of the error raised."""
+    """Decorator for an operation of a namespace: it is counted, and a request may be a mapping.
+
+    Errors of lancecy get a code, and are the cause of the error raised.
+    """
+    name = function.__name__
 
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:
+        calls: Calls | None = getattr(args[0], "_calls", None)
+        if calls is not None:
+            calls.add(name)
+        is_mapping = len(args) > 1 and isinstance(args[1], Mapping)
         try:
-            return function(*args, **options)
+            if is_mapping:
+                args = (args[0], _request(name, args[1]), *args[2:])
+            answer = function(*args, **options)
+            return answer.model_dump() if is_mapping and name in _MAPPED else answer
         except codes.LanceNamespaceError:
             raise
         except Exception as error:
@@ -82,3 +141,9 @@ def with_codes(function: F) -> F:
             raise made from error
 
     return cast(F, call)
+
+
+def _request(operation: str, given: Mapping[str, Any]) -> Any:
+    """A request of ``lance_namespace`` that is given as a mapping."""
+    model = getattr(codes, "".join(word.title() for word in operation.split("_")) + "Request")
+    return model.model_validate(dict(given))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from lance_namespace import (
@@ -24,13 +25,13 @@ from lance_namespace import (
 from lance_namespace_urllib3_client.models import IndexContent
 
 from lancecy.api.datasets import Dataset
-from lancecy.errors import NotFoundError, printable
+from lancecy.errors import printable
 from lancecy.index.write.index_types import INDEX_TYPES
 from lancecy.inspection.indices import DescribedIndex
 from lancecy.namespace.failures import with_codes
 from lancecy.namespace.names import path_of
 from lancecy.namespace.pages import page_of
-from lancecy.namespace.tables import VersionAsked
+from lancecy.namespace.tables import VersionAsked, last_transaction, transaction
 from lancecy.namespace.versions import Versions
 
 __all__ = ["Indexing"]
@@ -91,7 +92,7 @@ class Indexing(Versions):
                 f"there is an index {printable(name)!r} already: drop it first"
             )
         ds.create_scalar_index(request.column, kind, request.name, replace=False)
-        return _last_transaction(ds)
+        return last_transaction(ds)
 
     @with_codes
     def list_table_indices(self, request: ListTableIndicesRequest) -> ListTableIndicesResponse:
@@ -121,7 +122,7 @@ class Indexing(Versions):
         """Drop an index."""
         ds = self._newest(request)
         ds.drop_index(_index_name(request))
-        return DropTableIndexResponse(transaction_id=_last_transaction(ds))
+        return DropTableIndexResponse(transaction_id=last_transaction(ds))
 
     # -- transactions -----------------------------------------------------------------------------
 
@@ -143,7 +144,7 @@ class Indexing(Versions):
             )
         ds = self._opened(self._table(names[:-1]), VersionAsked())
         for version in _versions_to_search(ds, names[-1]):
-            with_id = _transaction(ds, version)
+            with_id = transaction(ds, version)
             if with_id is not None and (names[-1].isdecimal() or with_id.uuid == names[-1]):
                 stated = {
                     "uuid": with_id.uuid,
@@ -180,6 +181,7 @@ def _content(index: DescribedIndex, rows: int) -> IndexContent:
         num_segments=len(index.segments),
         created_at=max(times, default=None),
         index_version=index.segments[0].index_version,
+        index_details=json.dumps(index.details),
     )
 
 
@@ -187,15 +189,3 @@ def _versions_to_search(ds: Dataset, text: str) -> list[int]:
     """The version that a text names, or all, the newest first, if it is the id of a transaction."""
     known = [version["version"] for version in ds.versions()][::-1]
     return [version for version in known if str(version) == text] if text.isdecimal() else known
-
-
-def _transaction(ds: Dataset, version: int) -> Any:
-    try:
-        return ds.read_transaction(version)
-    except NotFoundError:
-        return None
-
-
-def _last_transaction(ds: Dataset) -> str | None:
-    made = _transaction(ds, ds.version)
-    return None if made is None else str(made.uuid)

@@ -27,13 +27,13 @@ _FLAGS = (
     "table_version_tracking_enabled",
     "vend_input_storage_options",
     "untrusted",
+    "ops_metrics_enabled",
 )
-# Properties of pylance that change nothing here: both sources are always merged, and nothing is measured.
+# Properties of pylance that change nothing here: both sources are always merged.
 _WITHOUT_EFFECT = frozenset(
     {
         "dir_listing_to_manifest_migration_enabled",
         "inline_optimization_enabled",
-        "ops_metrics_enabled",
         "vend_input_storage_options_refresh_interval_millis",
     }
 )
@@ -59,6 +59,8 @@ class Properties:
     untrusted : bool
         Whether the root comes from an untrusted source: tables are opened as ``lancecy.dataset(…, untrusted=True)``
         opens them, and symbolic links are not followed.
+    ops_metrics_enabled : bool
+        Whether calls of operations are counted.
     commit_retries : int
         Maximum number of lost races of one change.
     storage_options : mapping of str to str
@@ -71,6 +73,7 @@ class Properties:
     table_version_tracking_enabled: bool = False
     vend_input_storage_options: bool = False
     untrusted: bool = False
+    ops_metrics_enabled: bool = False
     commit_retries: int = 20
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 

@@ -22,7 +22,7 @@ from lance_namespace import (
 )
 
 from lancecy.api.datasets import Dataset, dataset
-from lancecy.errors import DatasetNotFoundError, printable
+from lancecy.errors import DatasetNotFoundError, NotFoundError, printable
 from lancecy.namespace.base import Found
 from lancecy.namespace.creation import Creations
 from lancecy.namespace.entries import TABLE
@@ -35,7 +35,7 @@ from lancecy.namespace.schemas import counts, json_schema
 from lancecy.namespace.view import View
 from lancecy.table.refs.reference import Reference
 
-__all__ = ["Tables", "VersionAsked"]
+__all__ = ["Tables", "VersionAsked", "last_transaction", "transaction"]
 
 _LOOKED_INTO_AT_ONCE = 256
 
@@ -241,3 +241,28 @@ def reference_of(request: Any) -> Reference:
 def _details(ds: Dataset) -> dict[str, Any]:
     """What a description has beside the place: version, schema and counts as texts."""
     return {"version": ds.version, "var_schema": json_schema(ds.schema), "metadata": counts(ds)}
+
+
+def transaction(ds: Dataset, version: int) -> Any:
+    """The transaction that made a version of a table; None if there is none, or it was cleaned up.
+
+    Parameters
+    ----------
+    ds : Dataset
+    version : int
+    """
+    try:
+        return ds.read_transaction(version)
+    except NotFoundError:
+        return None
+
+
+def last_transaction(ds: Dataset) -> str | None:
+    """The id of the transaction that made a dataset's version.
+
+    Parameters
+    ----------
+    ds : Dataset
+    """
+    made = transaction(ds, ds.version)
+    return None if made is None else str(made.uuid)

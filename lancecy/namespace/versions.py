@@ -42,7 +42,7 @@ from lancecy.namespace.base import Found
 from lancecy.namespace.failures import with_codes
 from lancecy.namespace.names import path_of
 from lancecy.namespace.pages import page_of
-from lancecy.namespace.tables import Tables, VersionAsked
+from lancecy.namespace.tables import Tables, VersionAsked, last_transaction
 from lancecy.store.base import PutMode, Store
 from lancecy.table.paths import VERSIONS, parse_manifest_name
 from lancecy.table.refs.names import MAIN
@@ -237,8 +237,9 @@ class Versions(Tables):
         ------
         TableVersionNotFoundError, ConcurrentModificationError
         """
-        self._dataset(request).restore()
-        return RestoreTableResponse()
+        ds = self._dataset(request)
+        ds.restore()
+        return RestoreTableResponse(transaction_id=last_transaction(ds))
 
     # -- tags and branches ------------------------------------------------------------------------
 

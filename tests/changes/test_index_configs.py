@@ -5,11 +5,13 @@ from __future__ import annotations
 import pickle
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.errors import ColumnNotFoundError, IndexNotFoundError
+from lancecy.errors import ColumnNotFoundError, IndexExistsError, IndexNotFoundError
 
 pytestmark = pytest.mark.interop
 lance = pytest.importorskip("lance")
@@ -117,3 +119,51 @@ def test_index_that_is_not_there(tmp_path: Path) -> None:
     ) as caught:
         ds.drop_index("n_idx")
     assert caught.value.known == ["N_idx"]
+
+
+def test_errors_of_an_index_that_is_not_made(tmp_path: Path) -> None:
+    """The classes that pylance raises are caught in lancecy too."""
+    ds = table(tmp_path / "t")
+    ds.create_scalar_index("N")
+    peer = lance.dataset(ds.uri)
+    for library in (ds, peer):
+        with pytest.raises(NotImplementedError):
+            library.create_scalar_index("N", "SOUNDEX")
+        with pytest.raises(TypeError):
+            library.create_scalar_index("s", "BTREE")
+        with pytest.raises(ValueError, match=r"BLOOMFILTER|bloom filter"):
+            library.create_scalar_index("s", "BLOOMFILTER")
+        with pytest.raises(RuntimeError):
+            library.create_scalar_index("N", "BTREE", replace=False)
+        with pytest.raises(NotImplementedError):
+            library.create_scalar_index(["N", "s"], "BTREE")
+    with pytest.raises(IndexExistsError, match="there is an index 'N_idx'") as caught:
+        ds.create_scalar_index("N", replace=False)
+    assert (caught.value.kind, caught.value.name) == ("index", "N_idx")
+
+
+def test_column_in_a_list(tmp_path: Path) -> None:
+    for library in (lancecy, lance):
+        ds = library.write_dataset(pa.table({"n": range(9)}), str(tmp_path / library.__name__))
+        ds.create_scalar_index(["n"], "BTREE")
+        (index,) = ds.describe_indices()
+        assert (index.name, index.field_names, index.details) == ("n_idx", ["n"], {})
+
+
+def test_index_of_an_old_writer_that_states_no_type(tmp_path: Path) -> None:
+    """A vector index of before its details is known by its file."""
+    ds = table(tmp_path / "t")
+    for name, files in (("old", None), ("vectors", [lancecy.IndexFile("index.idx", 0)])):
+        index = lancecy.Index(str(uuid4()), name, [0], ds.version, {0}, 0, files=files)
+        ds = lancecy.LanceDataset.commit(
+            ds.uri, lancecy.LanceOperation.CreateIndex([index], []), read_version=ds.version
+        )
+    for library in (ds, lance.dataset(ds.uri)):
+        assert {index.name: index.index_type for index in library.describe_indices()} == {
+            "old": "Unknown",
+            "vectors": "Vector",
+        }
+    assert {index["name"]: index["type"] for index in ds.list_indices()} == {
+        "old": "Unknown",
+        "vectors": "Vector",
+    }

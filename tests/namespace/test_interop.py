@@ -184,3 +184,46 @@ def test_pylance_opens_and_writes_through_our_namespace(tmp_path: Path) -> None:
     assert lance.dataset(namespace_client=ns, table_id=["n", "t"]).count_rows() == 3
     assert rows_at(describe(ns, "n.t")) == 3
     assert [name for name in os.listdir(tmp_path) if name.endswith("_n$t")] != []
+
+
+@pytest.mark.parametrize("connect", [ours, theirs])
+def test_requests_as_mappings_and_counts_of_calls(tmp_path: Path, connect: Callable[..., Any]) -> None:
+    """What pylance's namespace has beside the operations of the specification."""
+    ns = connect(tmp_path, ops_metrics_enabled="true")
+    create(ns, "t")
+    answer = ns.query_table({"id": ["t"], "k": 5, "vector": {}})
+    assert pa.ipc.open_file(pa.BufferReader(answer.data)).read_all().num_rows == 3
+    assert ns.describe_table_version({"id": ["t"], "version": 1}).get("version")["version"] == 1
+    with pytest.raises(ln.TableNotFoundError):
+        ns.query_table({"id": ["u"], "k": 5, "vector": {}})
+    assert ns.retrieve_ops_metrics() == {"create_table": 1, "query_table": 2, "describe_table_version": 1}
+    ns.reset_ops_metrics()
+    describe(ns, "t")
+    assert ns.retrieve_ops_metrics()["describe_table"] == 1
+    assert connect(tmp_path).retrieve_ops_metrics() == {}
+    assert ns.namespace_id() == f'DirectoryNamespace {{ root: "{tmp_path}" }}'
+
+
+@pytest.mark.parametrize("connect", [ours, theirs])
+def test_answers_have_the_transaction_and_the_details_of_indices(
+    tmp_path: Path, connect: Callable[..., Any]
+) -> None:
+    ns = connect(tmp_path)
+    create(ns, "t")
+    ns.create_table_index(ln.CreateTableIndexRequest(id=["t"], column="a", index_type="BTREE", name="i"))
+    (index,) = ns.list_table_indices(ln.ListTableIndicesRequest(id=["t"])).indexes
+    assert index.index_details == "{}"
+    for made in (
+        ns.update_table_schema_metadata(
+            ln.UpdateTableSchemaMetadataRequest(id=["t"], metadata={"owner": "me"})
+        ),
+        ns.restore_table(ln.RestoreTableRequest(id=["t"], version=1)),
+    ):
+        request = ln.DescribeTransactionRequest(id=["t", made.transaction_id])
+        assert ns.describe_transaction(request).status == "SUCCEEDED"
+
+
+def test_names_of_the_module_of_namespaces() -> None:
+    assert lancecy.namespace.LanceNamespace is ln.LanceNamespace
+    with pytest.raises(AttributeError, match="no client of REST namespaces"):
+        lancecy.namespace.RestNamespace  # noqa: B018

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from lancecy.errors import IndexTypeError
 from lancecy.index.write.base import IndexBuilder
 from lancecy.index.write.bitmap import BitmapBuilder
 from lancecy.index.write.bloom_filter import PROBABILITY, BloomFilterBuilder
@@ -261,8 +262,10 @@ def configured(kind: IndexKind) -> IndexType:
 
     Raises
     ------
+    IndexTypeError
+        There is no such type.
     ValueError
-        There is no such type, it has no such parameter, or a parameter is out of range.
+        It has no such parameter, or a parameter is out of range.
     TypeError
         ``kind`` or a parameter has another type.
     """
@@ -273,7 +276,7 @@ def configured(kind: IndexKind) -> IndexType:
     # pylance's names of these in an IndexConfig are one word.
     key = {"LABELLIST": "LABEL_LIST"}.get(name.upper(), name.upper())
     if key not in INDEX_TYPES:
-        raise ValueError(f"index_type is {name!r}; types that are written: {', '.join(INDEX_TYPES)}")
+        raise IndexTypeError(f"index_type is {name!r}; types that are written: {', '.join(INDEX_TYPES)}")
     make = _CONFIGURED.get(key)
     known = () if make is None else tuple(signature(make).parameters)
     for each in parameters:
