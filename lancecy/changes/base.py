@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Change"]
 
-_PAUSE, _LONGEST_PAUSE = 0.01, 0.5
+# Seconds. Attempts of many writers that start together lose together: each waits a random number of times what one takes.
+_PAUSE, _LONGEST_PAUSE = 0.01, 5.0
+_FEWEST_TIMES, _MOST_TIMES = 4, 32
 # A change that was computed from the whole table costs far more than another race for a version.
 _RACES = 100
 
@@ -123,6 +126,7 @@ class Change(ABC):
         whole_number("conflict_retries", retries, may_be_negative=False)
         give_up, number = time.monotonic() + timeout.total_seconds(), 0
         while True:
+            began = time.monotonic()
             try:
                 return attempt()
             except (RetryableConflictError, ContentionError, MissingFileError) as error:
@@ -131,5 +135,6 @@ class Change(ABC):
                 number += 1
                 if number > retries or time.monotonic() >= give_up:
                     raise
-            time.sleep(min(_LONGEST_PAUSE, _PAUSE * 2**number))
+            times = random.uniform(0, min(_FEWEST_TIMES * 2 ** min(number, 10), _MOST_TIMES))
+            time.sleep(min(_LONGEST_PAUSE, times * max(_PAUSE, time.monotonic() - began)))
             self._move(None)

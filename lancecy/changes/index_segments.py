@@ -12,17 +12,17 @@ from itertools import combinations
 
 from lancecy.changes.base import Change
 from lancecy.changes.index_training import IndexPlan, merged, trained
-from lancecy.changes.index_upkeep import plan_of
+from lancecy.changes.index_upkeep import names_ids_of_old, plan_of
 from lancecy.changes.options import CommitRequest, Durability, is_durable
 from lancecy.errors import IndexExistsError, UnsupportedError, printable
 from lancecy.index.write.index_types import IndexKind, title_of
 from lancecy.keyword_options import checked_arguments, uuid_of, whole_number
 from lancecy.progress import Progress
 from lancecy.scanning.context import ScanContext
-from lancecy.schema import Schema
 from lancecy.table.manifest import IndexEntry
 from lancecy.table.operations import CreateIndex
 from lancecy.table.operations.index_section import covered, is_other_type
+from lancecy.table.snapshot import Snapshot
 from lancecy.table.wire.indices import describe_index, encode_index
 from lancecy.write.indices import Index, index_entry, index_view
 
@@ -125,7 +125,7 @@ class IndexSegments(Change):
         [0, 1]
         """
         entries = _entries(segments)
-        plan = _plan_of(self.context.snapshot.schema, entries)
+        plan = _plan_of(self.context.snapshot, entries)
         return index_view(merged(self.context, plan, entries, durable=is_durable(durability)).entry)
 
     @checked_arguments()
@@ -269,11 +269,18 @@ def _entries(segments: Sequence[Index]) -> list[IndexEntry]:
     return entries
 
 
-def _plan_of(schema: Schema, entries: Sequence[IndexEntry]) -> IndexPlan:
-    plan = plan_of(schema, entries[0])
+def _plan_of(snapshot: Snapshot, entries: Sequence[IndexEntry]) -> IndexPlan:
+    plan = plan_of(snapshot, entries[0])
     if plan is None:
         kind = title_of(entries[0].details_type)
         raise UnsupportedError(f"parts of type {kind} are not merged here", feature=kind)
+    for entry in entries:
+        if names_ids_of_old(snapshot, plan, entry):
+            raise UnsupportedError(
+                f"part {entry.uuid} of an old release names rows by their stable ids, and is not merged: make it again "
+                "(ds.create_index_uncommitted)",
+                feature="B-trees of stable row ids",
+            )
     return plan
 
 

@@ -15,11 +15,12 @@ from lancecy.changes.base import Change
 from lancecy.changes.index_training import IndexPlan, TrainedIndex, trained
 from lancecy.changes.options import CommitRequest
 from lancecy.errors import CommitUnknownError, FormatError, NotFoundError, UnsupportedError
-from lancecy.index.write.index_types import INDEX_TYPES, IndexType, title_of, with_details
+from lancecy.index.segments import kind_of
+from lancecy.index.write.index_types import INDEX_TYPES, title_of, with_details
 from lancecy.inspection.indices import named_entries
 from lancecy.progress import Progress
 from lancecy.records import dataclass
-from lancecy.schema import Field, Schema, join_name
+from lancecy.schema import Field, join_name
 from lancecy.table.manifest import IndexEntry
 from lancecy.table.operations import CreateIndex
 from lancecy.table.operations.index_section import FRAGMENT_REUSE, DeferredMoves, covered
@@ -32,11 +33,10 @@ __all__ = [
     "after_writes",
     "commit_indices",
     "deferred_moves",
+    "names_ids_of_old",
     "plan_of",
     "rebuild",
 ]
-
-_TYPES = {each.details_type: each for each in INDEX_TYPES.values()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def after_writes(
     entries = snapshot.indices()
     moves = DeferredMoves.of(entries)
     if names is None:
-        wanted = dict.fromkeys(entry.name for entry in entries if plan_of(snapshot.schema, entry) is not None)
+        wanted = dict.fromkeys(entry.name for entry in entries if plan_of(snapshot, entry) is not None)
     else:
         wanted = dict.fromkeys(names)
     merged = 1 if num_indices_to_merge is None else num_indices_to_merge
@@ -92,7 +92,7 @@ def after_writes(
     plans = []
     for name in wanted:
         segments = named_entries(snapshot, name)
-        plan = plan_of(snapshot.schema, segments[0])
+        plan = plan_of(snapshot, segments[0])
         if plan is None:
             kind = title_of(segments[0].details_type)
             raise UnsupportedError(
@@ -128,8 +128,8 @@ def after_move(
     groups, live = list(moved), {fragment.id for fragment in snapshot.fragments}
     plans = []
     for entry in snapshot.indices():
-        plan, known = plan_of(snapshot.schema, entry), covered(entry)
-        if plan is None or not known:
+        plan, known = plan_of(snapshot, entry), covered(entry)
+        if plan is None or not known or names_ids_of_old(snapshot, plan, entry):
             continue
         came = {number for old, new in groups if old and old <= known for number in new} & live
         if came - known:
@@ -242,6 +242,7 @@ def _segment(
         # Segments without a fragment that exists only take time.
         if entry in chosen
         or (merged and not covers[entry.uuid])
+        or names_ids_of_old(snapshot, plan, entry)
         or (known_by_id is not None and known_by_id <= entry.dataset_version)
         or _may_have_covered(snapshot, plan.field, missing, entry, fragments_at)
     ]
@@ -298,19 +299,42 @@ def _earliest_moved(snapshot: Snapshot, fragments: Iterable[int]) -> int | None:
     return min(earliest, default=None)
 
 
-def plan_of(schema: Schema, entry: IndexEntry) -> IndexPlan | None:
+def names_ids_of_old(snapshot: Snapshot, plan: IndexPlan, entry: IndexEntry) -> bool:
+    """Whether a segment of an old release names rows by their stable ids, where one that is made now has addresses.
+
+    pylance refuses to read an index that has both.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    plan : IndexPlan
+        Of the segment.
+    entry : IndexEntry
+    """
+    is_by_address = snapshot.manifest.has_stable_row_ids and not plan.type.has_row_ids
+    return is_by_address and describe_index(entry).version < plan.type.stable_version
+
+
+def plan_of(snapshot: Snapshot, entry: IndexEntry) -> IndexPlan | None:
     """How a segment was made; None if such indices are not written.
 
     Parameters
     ----------
-    schema : Schema
+    snapshot : Snapshot
     entry : IndexEntry
+
+    Raises
+    ------
+    StoreError
+        The entry does not state its type, and the store did not say which files it has.
     """
-    known: IndexType | None = _TYPES.get(entry.details_type)
-    if known is None or len(entry.fields) != 1 or entry.fields[0] not in schema.by_id:
+    schema = snapshot.schema
+    if len(entry.fields) != 1 or entry.fields[0] not in schema.by_id:
         return None
     field = schema.by_id[entry.fields[0]]
-    if field.is_blob or not known.takes(field.scanned.arrow_type):
+    data_type = field.scanned.arrow_type
+    known = INDEX_TYPES.get(kind_of(snapshot, entry, data_type))
+    if known is None or field.is_blob or not known.takes(data_type):
         return None
     path, above = [field.name], schema.by_id.get(field.parent_id)
     while above is not None:

@@ -34,7 +34,7 @@ from lancecy.table.rows import roaring
 from lancecy.table.snapshot import Snapshot
 from lancecy.table.wire.indices import describe_index
 
-__all__ = ["OpenedSegment", "open_segment", "path_of", "segment_of"]
+__all__ = ["OpenedSegment", "kind_of", "open_segment", "path_of", "segment_of"]
 
 
 class OpenedSegment(Protocol):
@@ -109,6 +109,9 @@ _NO_FILTER = frozenset(
     )
 )
 ORDER = [kind.name for kind in _KINDS.values()]
+_KINDS_BY_NAME = {kind.name: kind for kind in _KINDS.values()}
+# Files of the types that old releases had before entries stated the type.
+_FILES = {"BTREE": LOOKUP_FILE, "BITMAP": SETS_FILE, "LABEL_LIST": SETS_FILE}
 
 
 def path_of(snapshot: Snapshot, entry: IndexEntry) -> tuple[str, ...] | None:
@@ -123,6 +126,41 @@ def path_of(snapshot: Snapshot, entry: IndexEntry) -> tuple[str, ...] | None:
         if field.is_struct:
             pending += [((*path, child.name), child) for child in field.children]
     return None
+
+
+def kind_of(snapshot: Snapshot, entry: IndexEntry, data_type: pa.DataType) -> str:
+    """Name of the type of an index, such as "BTREE"; its files tell it if the entry, of an old release, does not.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    entry : IndexEntry
+    data_type : pyarrow.DataType
+        Type of its column.
+
+    Returns
+    -------
+    str
+        Empty for a type that this release does not know or asks no filters.
+
+    Raises
+    ------
+    StoreError
+        The store did not answer.
+    """
+    if entry.details_type:
+        kind = _KINDS.get(entry.details_type.rpartition(".")[2])
+        return "" if kind is None else kind.name
+    for name, file in _FILES.items():
+        if _KINDS_BY_NAME[name].for_lists != _has_labels(data_type):
+            continue
+        store, path = snapshot.bases.index(entry.base_id, entry.uuid, file)
+        try:
+            store.head(path)
+        except DatasetNotFoundError:
+            continue
+        return name
+    return ""
 
 
 def segment_of(
@@ -160,8 +198,10 @@ def segment_of(
         raise _unknown(entry, f"it has version {told.version} of {kind.name}, newer than this release knows")
     if told.covering_fields:
         raise _unknown(entry, "it holds further columns")
-    is_list = family(data_type) == "list"
-    fits = is_bounded(data_type) if kind is None or not kind.for_lists else is_list
+    if kind is None:
+        fits = _has_labels(data_type) or is_bounded(data_type)
+    else:
+        fits = family(data_type) == "list" if kind.for_lists else is_bounded(data_type)
     covered = _covered(snapshot, entry)
     if moves is not None:
         covered = moves.named(entry, covered)
@@ -183,21 +223,16 @@ def open_segment(segment: Segment) -> OpenedSegment:
     LanceError
         They are damaged or missing.
     """
-    for kind in _KINDS.values():
-        if kind.name == segment.kind:
-            return kind.open(segment)
-    return _probed(segment)
+    name = segment.kind or kind_of(segment.snapshot, segment.entry, segment.data_type)
+    kind = _KINDS_BY_NAME.get(name)
+    if kind is None:
+        raise _unknown(segment.entry, "it does not state its type, and its files are not known")
+    return kind.open(segment)
 
 
-def _probed(segment: Segment) -> OpenedSegment:
-    """A segment of a release that did not state the type: its files tell it."""
-    for name, opened in ((LOOKUP_FILE, BTree.open), (SETS_FILE, Bitmap.open)):
-        try:
-            segment.file(name)
-        except DatasetNotFoundError:
-            continue
-        return opened(segment)
-    raise _unknown(segment.entry, "it does not state its type, and its files are not known")
+def _has_labels(data_type: pa.DataType) -> bool:
+    """Whether an index of the elements of lists is made of a column."""
+    return bool(pa.types.is_list(data_type) or pa.types.is_large_list(data_type))
 
 
 def _covered(snapshot: Snapshot, entry: IndexEntry) -> frozenset[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,9 @@ import pytest
 
 import lancecy
 from lancecy.errors import ConflictError, RetryableConflictError
+from lancecy.store.memory import MemoryStore
+from lancecy.store.uri import register_store
+from lancecy.store.wrap import LatencyStore
 from lancecy.table import answers
 from lancecy.table.requests import Steps
 from lancecy.table.versions import LocalLink
@@ -72,3 +77,21 @@ def test_a_computed_change_is_not_lost_to_twenty_five_appends(
     monkeypatch.setattr(answers, "_LONGEST_PAUSE", 0.0)
     ds.delete("n = 1", conflict_retries=0)
     assert ds.to_table()["n"].to_pylist() == [2] + [3] * 25
+
+
+def test_many_writers_of_the_same_rows_all_succeed() -> None:
+    """Pauses of one length made writers lose together, up to the last of their attempts."""
+    store = LatencyStore(MemoryStore(), 0.01)
+    register_store("contended", lambda uri, options, **_: store)
+    uri, count = "contended://here/t", 24
+    lancecy.write_dataset({"n": [0] * 4}, uri)
+    together = threading.Barrier(count)
+
+    def work(_: int) -> None:
+        together.wait()
+        for _ in range(2):
+            lancecy.dataset(uri).update({"n": "n + 1"})
+
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(work, range(count)))
+    assert lancecy.dataset(uri).to_table()["n"].to_pylist() == [2 * count] * 4

@@ -125,6 +125,37 @@ def test_ours_removes_what_theirs_does_or_less(tmp_path: Path, seed: int) -> Non
     shutil.rmtree(twin)
 
 
+@pytest.mark.parametrize("library", [lancecy, lance])
+def test_tables_with_old_names_of_manifests_are_cleaned_up_as_others_are(
+    tmp_path: Path, library: Any
+) -> None:
+    left = []
+    for is_new in (False, True):
+        root = tmp_path / f"{is_new}"
+        library.write_dataset(rows(40), root, max_rows_per_file=9, enable_v2_manifest_paths=is_new)
+        for n in range(12):  # 9 comes after 10 in the order of old names
+            library.write_dataset(rows(1, 100 + n), root, mode="append")
+        ds = lancecy.dataset(root)
+        ds.delete("n = 3")
+        ds.create_scalar_index("n")
+        ds.tags.create("kept", 9)
+        ds.optimize.compact_files()
+        orphan = root / "data" / "00000000-0000-4000-8000-000000000000.lance"
+        orphan.write_bytes(b"left by a crash")
+        os.utime(orphan, (0, 0))
+        removed = ds.cleanup_old_versions(older_than=NOW, error_if_tagged_old_versions=False)
+        assert not orphan.exists()
+        ds.append(rows(1, 200))
+        ds.append(rows(1, 201))
+        kept = ds.cleanup_old_versions(retain_versions=2, error_if_tagged_old_versions=False)
+        counts = {path.name: len(list(path.iterdir())) for path in root.iterdir() if path.is_dir()}
+        versions = sorted(version["version"] for version in ds.versions())
+        assert lance.dataset(root).to_table().num_rows == ds.count_rows() == 53
+        assert lance.dataset(root, version="kept").count_rows() == 48
+        left.append((counts, versions, removed.old_versions, kept.old_versions))
+    assert left[0] == left[1]
+
+
 def test_files_of_branches_stay(tmp_path: Path) -> None:
     root = tmp_path / "t"
     ds = lance.write_dataset(rows(10), str(root))

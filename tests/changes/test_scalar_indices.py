@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,10 @@ import pyarrow as pa
 import pytest
 
 import lancecy
+from lancecy.changes.index_training import IndexPlan, trained
 from lancecy.errors import ColumnNotFoundError, NotFoundError, UnsupportedError
 from lancecy.progress import Step
+from lancecy.write.indices import index_view
 from tests.changes.index_tables import COLUMNS, FORMS, LISTS, check_answers, filters_of, lance, made
 
 pytestmark = pytest.mark.interop
@@ -208,6 +212,15 @@ def test_indices_are_listed_and_described_as_pylance_does(tmp_path: Path) -> Non
 
 ALL = (("a", "BTREE"), ("s", "BITMAP"), ("l", "LABEL_LIST"), ("u", "ZONEMAP"), ("f", "BLOOMFILTER"))
 CHANGED = ("a = 7", "a = 8", "a is null", "s = 'ab'", "u > 9223372036854775900", "f = 2.5", *LISTS)
+UNTYPED = (
+    "a = 7",
+    "a = 8",
+    "a is null",
+    "s = 'ab'",
+    "s is null",
+    "array_has(l, 'b')",
+    "array_has(l, 'missing')",
+)
 
 
 def _changed(path: Path, stable: bool) -> lancecy.Dataset:
@@ -415,6 +428,108 @@ def test_an_index_that_cannot_be_remade_covers_less(tmp_path: Path) -> None:
         ds.optimize.compact_files()
     assert len(ds.get_fragments()) == 1
     assert ds.describe_indices()[0].num_rows_indexed == 0
+
+
+def _untyped(path: Path, stable: bool) -> lancecy.Dataset:
+    """A table with indices of pylance, whose entries are those of old releases, which did not state the type."""
+    ds = made(path, "2.1", stable)
+    for column, index_type in ALL[:3]:
+        lance.dataset(ds.uri).create_scalar_index(column, index_type)
+    ds = ds.checkout_latest()
+    new = [index_view(entry) for entry in ds._snapshot.indices()]
+    old = [replace(index, index_details=None, index_version=0, files=None) for index in new]
+    if stable:
+        old[0] = _old_b_tree(ds, is_stated=False)
+    return lancecy.commit(ds, lancecy.LanceOperation.CreateIndex(old, new))
+
+
+def _old_b_tree(
+    ds: lancecy.Dataset, is_stated: bool, fragments: Sequence[lancecy.LanceFragment] | None = None
+) -> lancecy.Index:
+    """A B-tree that names rows by stable ids, as pylance does not make any more."""
+    plan = IndexPlan.of(ds._snapshot.schema, "a", "BTREE", None)
+    plan = replace(plan, type=replace(plan.type, has_row_ids=True, stable_version=0))
+    chosen = ds.get_fragments() if fragments is None else fragments
+    index = index_view(trained(ds.context, plan, [fragment.fragment_id for fragment in chosen]).entry)
+    return index if is_stated else replace(index, index_details=None)
+
+
+def _check_covered(ds: lancecy.Dataset) -> None:
+    """Check that all indices know all rows, and that both libraries answer by them as they do without."""
+    for index in ds.describe_indices():
+        assert ds.index_statistics(index.name)["num_unindexed_rows"] == 0
+        assert lance.dataset(ds.uri).stats.index_stats(index.name)["num_unindexed_rows"] == 0
+    check_answers(ds.uri, UNTYPED)
+    for text in UNTYPED:
+        found = ds.to_table(["_rowid"], filter=text)
+        assert found.equals(ds.to_table(["_rowid"], filter=text, use_scalar_index=False)), text
+        explained = ds.scanner(filter=text).explain().fragments
+        assert any(source.indices for line in explained for source in line.sources), text
+
+
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("merged", [None, 0, 5])
+def test_indices_that_state_no_type_are_optimized(tmp_path: Path, stable: bool, merged: int | None) -> None:
+    ds = _untyped(tmp_path / "t", stable)
+    assert {index.index_type for index in ds.describe_indices()} == {"Unknown"}
+    ds.update({"a": "a + 1", "s": "'ab'", "l": "make_array('b')"}, where="a = 7 or s = 'zz'")
+    ds = lancecy.write_dataset(ds.head(50), ds, mode="append")
+    ds.optimize.optimize_indices(num_indices_to_merge=merged)
+    _check_covered(ds)
+    if merged != 0:
+        assert {index.index_type for index in ds.describe_indices()} == {"BTree", "Bitmap", "LabelList"}
+    lance.dataset(ds.uri).optimize.optimize_indices()
+    _check_covered(ds.checkout_latest())
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_indices_that_state_no_type_cover_compacted_rows(tmp_path: Path, stable: bool) -> None:
+    ds = _untyped(tmp_path / "t", stable)
+    ds.delete("a = 10")
+    ds.optimize.compact_files()
+    assert len(ds.get_fragments()) == 1
+    if stable:  # their files name rows by ids, which stay
+        ds.optimize.optimize_indices()
+    _check_covered(ds)
+
+
+@pytest.mark.parametrize("is_stated", [False, True])
+def test_b_trees_of_ids_are_not_mixed_with_those_of_addresses(tmp_path: Path, is_stated: bool) -> None:
+    """pylance refuses to read an index that has both."""
+    ds = made(tmp_path / "t", "2.1", True)
+    first = _old_b_tree(ds, is_stated)
+    ds = lancecy.commit(ds, lancecy.LanceOperation.CreateIndex([first], []))
+    for _ in range(2):
+        ds = lancecy.write_dataset(ds.head(50), ds, mode="append")
+    second = _old_b_tree(ds, is_stated, ds.get_fragments()[-2:])
+    with pytest.raises(UnsupportedError, match=r"names rows by their stable ids"):
+        ds.merge_existing_index_segments([first, second])
+    ds = lancecy.commit(ds, lancecy.LanceOperation.CreateIndex([second], []))
+    filters = ("a = 7", "a = 8", "a is null")
+    check_answers(ds.uri, filters)
+    ds.delete("a = 10")
+    ds.optimize.compact_files(target_rows_per_fragment=100)
+    assert len(ds.list_indices()) == 2
+    assert ds.index_statistics("a_idx")["num_unindexed_fragments"] == (0 if is_stated else 1)
+    check_answers(ds.uri, filters)
+    ds = lancecy.write_dataset(ds.head(50), ds, mode="append")
+    ds.optimize.optimize_indices(num_indices_to_merge=0)
+    assert [index["type"] for index in ds.list_indices()] == ["BTree"]
+    assert ds.index_statistics("a_idx")["num_unindexed_rows"] == 0
+    check_answers(ds.uri, filters)
+
+
+def test_files_of_no_known_index_are_left_alone(tmp_path: Path) -> None:
+    """An index of vectors or words of an old release, say."""
+    ds = _untyped(tmp_path / "t", False)
+    for file in (tmp_path / "t" / "_indices").rglob("*.lance"):
+        file.rename(file.with_suffix(".idx"))
+    ds = lancecy.write_dataset(ds.head(50), ds, mode="append")
+    version = ds.version
+    ds.optimize.optimize_indices()
+    assert ds.version == version
+    with pytest.raises(UnsupportedError, match="'a_idx' is of type Unknown"):
+        ds.optimize.optimize_indices(index_names=["a_idx"])
 
 
 def test_an_index_is_dropped(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ __all__ = [
 FRAGMENT_REUSE = "__lance_frag_reuse"
 """Name of the system index of compactions of pylance that deferred the remapping of indices."""
 _NAMES_ROW_IDS = {
+    "lance.table.BTreeIndexDetails": 0,
     "lance.table.BitmapIndexDetails": 0,
     "lance.table.LabelListIndexDetails": 1,
     "lance.table.NGramIndexDetails": 0,
