@@ -37,7 +37,7 @@ from lancecy.table.location import TableLocation
 from lancecy.table.manifest import Fragment
 from lancecy.table.operations import ReserveFragments, new_transaction
 from lancecy.table.paths import TEMPORARY, TRANSACTIONS, VERSIONS
-from lancecy.table.snapshot import Snapshot
+from lancecy.table.snapshot import Snapshot, load_snapshot
 from lancecy.write.fragments import NewFiles
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.schemas import schema_of
@@ -232,6 +232,8 @@ class SharedWrite:
     def commit(self, fragments: Iterable[Fragment], *, clear: bool = True) -> Committed:
         """Commit the fragments to the table; repeated calls commit once.
 
+        Removes the files if another write with the same token was committed before.
+
         Parameters
         ----------
         fragments : iterable of Fragment
@@ -247,15 +249,28 @@ class SharedWrite:
         operation = self.plan.operation(self.options, tuple(fragments), is_new=self.origin is None)
         location = self.location.allowing(map(canonical_base, self.plan.bases))
         try:
-            return commit_from(operation, location, self.session, self.origin, self.commit_options)
+            committed = commit_from(operation, location, self.session, self.origin, self.commit_options)
         except CommitUnknownError:
             raise
         except LanceError:
             if clear:
                 self.clear()
             raise
+        else:
+            if committed.attempts == 0 and not self._is_in(location, committed.version):
+                self.clear()
+            return committed
         finally:
             self.ended()
+
+    def _is_in(self, location: TableLocation, version: int) -> bool:
+        """Whether a version has files of this write, or cannot tell."""
+        try:
+            fragments = load_snapshot(location, version, session=self.session).manifest.fragments
+        except LanceError:
+            return True
+        ending = f"{self.tag}.lance"
+        return any(file.path.endswith(ending) for fragment in fragments for file in fragment.files)
 
     @property
     def may_be_committed(self) -> bool:

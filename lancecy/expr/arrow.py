@@ -252,12 +252,13 @@ def _cast(args: tuple[Expr, ...], options: dict[str, Any]) -> Expr | None:
 
 def _pattern(op: str) -> _Rule:
     def rule(args: tuple[Expr, ...], options: dict[str, Any]) -> Expr | None:
-        text = options["pattern"].as_py() if "pattern" in options else None
-        if isinstance(text, bytes):
-            text = text.decode("utf-8", errors="replace")
-        ignore_case = "ignore_case" in options and options["ignore_case"].as_py()
-        if not isinstance(text, str) or "�" in text:
+        if "pattern" not in options:
             return None
+        try:
+            text = str(options["pattern"].as_py())
+        except UnicodeDecodeError:  # bytes, which only binary columns are asked for
+            return None
+        ignore_case = "ignore_case" in options and options["ignore_case"].as_py()
         if op == "like":
             return Call("ilike" if ignore_case else "like", (*args, Literal(text)))
         if op == "regexp_like":

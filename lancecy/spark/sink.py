@@ -76,8 +76,8 @@ def write(
         "create" (or Spark's "error", "errorifexists"), "append", "overwrite": as for
         :func:`lancecy.write_dataset`. "ignore" does nothing if there is a table.
     token : str, optional
-        Identifies the write: if a write with this token was committed before, its version is returned and nothing is
-        written.
+        Identifies the write: if a version of a write with this token is there, it is returned, and the new files are
+        removed.
     embed_credentials : bool
         Send the secrets in ``storage_options`` to the executors. By default only the other options are sent, and
         executors take credentials from their own environment.

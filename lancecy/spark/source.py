@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -127,6 +127,43 @@ class LancecyDataSource(DataSource):
         from lancecy.spark.source_writes import LancecyWriter
 
         return LancecyWriter.planned(schema, self.options, "overwrite" if overwrite else "append")
+
+    def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802 - Spark's name
+        """Refuse ``spark.readStream``.
+
+        Parameters
+        ----------
+        schema : pyspark.sql.types.StructType
+
+        Raises
+        ------
+        UnsupportedError
+            Always, with the remedy.
+        """
+        raise UnsupportedError(
+            "a Lance table is not read as a stream (spark.readStream): lancecy.spark.changes(spark, path, since=version) "
+            "returns the rows that are new since a version",
+            feature="Spark streams",
+        )
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802 - Spark's name
+        """Refuse ``writeStream.format("lancecy")``.
+
+        Parameters
+        ----------
+        schema : pyspark.sql.types.StructType
+        overwrite : bool
+
+        Raises
+        ------
+        UnsupportedError
+            Always, with the remedy.
+        """
+        raise UnsupportedError(
+            'writeStream.format("lancecy") is not possible: use writeStream.foreachBatch(lambda rows, number: '
+            "lancecy.spark.write(rows, path, 'append', token=f'my query {number}')), which writes each batch once",
+            feature="Spark streams",
+        )
 
     def _settled(self) -> ReadOptions:
         """The options, with the version that they named when they were first used."""

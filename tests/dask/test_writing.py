@@ -535,6 +535,8 @@ def test_write_with_a_token_happens_once(tmp_path: Path) -> None:
     for _ in range(2):
         ds = lancecy.write_dask(as_dask(frame()), tmp_path / "t", mode="append", token="job 5")
     assert (ds.version, ds.count_rows()) == (1, 20)
+    named = {file.path for fragment in ds.get_fragments() for file in fragment.data_files()}
+    assert {file.name for file in (tmp_path / "t" / "data").iterdir()} == named
 
 
 def test_only_results_that_arrive_are_committed(tmp_path: Path) -> None:

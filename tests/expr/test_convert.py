@@ -117,6 +117,8 @@ OPAQUE = [
     pc.xor(f("b"), f("i8") > 0),
     pc.add(f("i8"), pa.scalar(1, pa.int8())) == -128,
     pc.utf8_length(f("st", "in", "y")) == 1,
+    pc.match_substring(f("bin"), b"\xff"),
+    ~pc.starts_with(f("bin"), b"\xff\xff"),
 ]
 
 

@@ -205,6 +205,46 @@ def test_token_names_a_write(spark: SparkSession, tmp_path: Path) -> None:
     assert _rows(tmp_path / "t") == _rows(tmp_path / "u") == [0, 1, 2]
 
 
+def test_a_stream_that_is_restarted_writes_each_batch_once(spark: SparkSession, tmp_path: Path) -> None:
+    """The query ends between the commit of a batch and its checkpoint, and is started again."""
+    path, failing = tmp_path / "t", {0, 1}
+    for number in range(3):
+        lancecy.spark.dataframe(spark, pa.table({"id": [2 * number, 2 * number + 1]})).write.mode(
+            "append"
+        ).parquet(str(tmp_path / "in"))
+    rows = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
+
+    def write(batch: DataFrame, number: int) -> None:
+        lancecy.spark.write(batch, path, "append", token=f"query {number}")
+        if number in failing:
+            failing.remove(number)
+            raise RuntimeError("killed before the checkpoint")
+
+    def run() -> None:
+        query = rows.writeStream.foreachBatch(write).option(
+            "checkpointLocation", str(tmp_path / "checkpoint")
+        )
+        query.trigger(availableNow=True).start().awaitTermination()
+
+    while failing:
+        assert "killed before the checkpoint" in _told(run)
+    run()
+    assert _rows(path) == list(range(6))
+    assert data_files(path / "data") == {
+        file.path for fragment in lancecy.dataset(path).get_fragments() for file in fragment.data_files()
+    }
+
+
+def test_a_stream_into_the_format_is_refused_with_the_remedy(spark: SparkSession, tmp_path: Path) -> None:
+    def run() -> None:
+        query = spark.readStream.format("rate").load().writeStream.format("lancecy")
+        query = query.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+        query.start(str(tmp_path / "t")).awaitTermination()
+
+    told = _told(run)
+    assert "UnsupportedError" in told and "foreachBatch" in told
+
+
 def test_files_go_over_bases_evenly(spark: SparkSession, tmp_path: Path) -> None:
     bases = [DatasetBasePath(tmp_path / name, name=name) for name in "xy"]
     ds = lancecy.spark.write(

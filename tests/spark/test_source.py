@@ -275,3 +275,12 @@ def test_tables_with_mistakes_of_old_writers_are_read(spark: SparkSession, path:
     for frame in (read(spark, path), _load(spark, path)):
         assert sorted(row.id for row in frame.collect()) == expected
         assert frame.filter("id > 6").count() == sum(number > 6 for number in expected)
+
+
+def test_a_stream_from_the_format_is_refused_with_the_remedy(spark: SparkSession, path: str) -> None:
+    def run() -> None:
+        stream = spark.readStream.format("lancecy").load(path)
+        stream.writeStream.format("noop").trigger(availableNow=True).start().awaitTermination()
+
+    told = _told(run)
+    assert "UnsupportedError" in told and "lancecy.spark.changes" in told
