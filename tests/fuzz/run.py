@@ -21,7 +21,6 @@ PARSING = [
     "lancecy.encodings.codecs.general",
     "lancecy.encodings.v20.wire",
     "lancecy.encodings.v21.wire.nodes",
-    "lancecy.encodings.v21.wire.nodes",
     "lancecy.encodings.v21.wire.decode",
     "lancecy.encodings.v21.wire.planar",
     "lancecy.expr",
