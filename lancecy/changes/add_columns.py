@@ -249,6 +249,8 @@ class AddColumns(ColumnChange):
             An expression does not fit the schema, or cannot be computed for a value.
         UnsupportedError
             Data files of the table's version cannot hold the values.
+        FormatError, StoreError
+            The checkpoint file is one of something else or damaged, or it is in use or cannot be written.
         ConflictError
             Every attempt lost to another writer, or rows that can be read only once have no value for its rows.
         CommitError
@@ -270,9 +272,9 @@ class AddColumns(ColumnChange):
         """
         given = (transforms, read_columns, reader_schema, batch_size)
         retries = Retries(conflict_retries, retry_timeout, is_durable(durability), progress)
-        if not isinstance(transforms, BatchUDF) or transforms.checkpoint_file is None:
+        if not isinstance(transforms, BatchUDF) or transforms.cache is None:
             self._write_columns(planner_of(*given), retries)
             return
-        with Checkpoint.opened(transforms.checkpoint_file, self._snapshot) as checkpoint:
+        with Checkpoint.opened(transforms.cache.path, self._snapshot, transforms.func) as checkpoint:
             self._write_columns(planner_of(*given, checkpoint), retries, checkpoint.filled(), checkpoint)
-        checkpoint.remove()
+        transforms.cache.cleanup()

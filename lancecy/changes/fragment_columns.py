@@ -100,7 +100,7 @@ class FragmentColumns:
         >>> lancecy.commit(ds, change, read_version=1).to_table()["b"].to_pylist()
         [2, 4, 6]
         """
-        if isinstance(value_func, BatchUDF) and value_func.checkpoint_file is not None:
+        if isinstance(value_func, BatchUDF) and value_func.cache is not None:
             raise ValueError(
                 "a checkpoint file is for the columns of a whole table: keep what is written of each fragment yourself"
             )

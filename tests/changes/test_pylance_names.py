@@ -279,13 +279,13 @@ def test_errors_are_caught_by_what_catches_those_of_pylance(tmp_path: Path, what
     assert isinstance(caught[1], lancecy.LanceError)
 
 
-# What imports of these modules take from pylance, and lancecy has not; checkpoints are paths in ``batch_udf``.
+# What imports of these modules take from pylance, and lancecy has not.
 MODULES = {
     "fragment": {
         *("BatchUDF", "Bitmap", "FragmentSession", "FragmentWriteProgress", "NoopFragmentWriteProgress"),
         *("RowDatasetVersionMeta", "RowIdMeta", "RowIdSequence", "normalize_transform"),
     },
-    "udf": {"BatchUDFCheckpoint", "normalize_transform"},
+    "udf": {"normalize_transform"},
     "optimize": set(),
 }
 
