@@ -126,9 +126,9 @@ class ColumnFiles:
             file,
             fields=summary.fields,
             column_indices=summary.column_indices,
-            major=summary.major,
-            minor=summary.minor,
-            size=summary.size,
+            file_major_version=summary.major,
+            file_minor_version=summary.minor,
+            file_size_bytes=summary.size,
         )
 
     def adopt(self, file: DataFile) -> None:
