@@ -16,6 +16,14 @@ from __future__ import annotations
 from lancecy.api.datasets import LanceFragment
 from lancecy.api.writers import write_fragments
 from lancecy.table.manifest import DataFile, DeletionFile
+from lancecy.write.fragments import DEFAULT_MAX_BYTES_PER_FILE
 from lancecy.write.metadata import FragmentMetadata
 
-__all__ = ["DataFile", "DeletionFile", "FragmentMetadata", "LanceFragment", "write_fragments"]
+__all__ = [
+    "DEFAULT_MAX_BYTES_PER_FILE",
+    "DataFile",
+    "DeletionFile",
+    "FragmentMetadata",
+    "LanceFragment",
+    "write_fragments",
+]

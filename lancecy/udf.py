@@ -16,5 +16,6 @@ Examples
 from __future__ import annotations
 
 from lancecy.changes.batch_functions import BatchUDF, batch_udf
+from lancecy.changes.checkpoint_files import BatchUDFCheckpoint
 
-__all__ = ["BatchUDF", "batch_udf"]
+__all__ = ["BatchUDF", "BatchUDFCheckpoint", "batch_udf"]

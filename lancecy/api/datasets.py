@@ -1450,12 +1450,36 @@ class LanceFragment(Scans, FragmentChanges, FragmentColumns, RefusedNames):
     """A horizontal slice of a dataset; made by :meth:`Dataset.get_fragments`.
 
     It stays at the version that the dataset had then.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    metadata : Fragment or int
+        Or the fragment's id.
+
+    Raises
+    ------
+    ValueError
+        The version has no fragment of that id.
+
+    Examples
+    --------
+    >>> import lancecy
+    >>> ds = lancecy.write_dataset({"a": [1, 2]}, "memory://doc-fragment-by-id")
+    >>> lancecy.fragment.LanceFragment(ds, 0).count_rows()
+    2
     """
 
     _refused_names = FRAGMENT_NAMES
     _dataset: Dataset
 
-    def __init__(self, dataset: Dataset, metadata: Fragment) -> None:
+    def __init__(self, dataset: Dataset, metadata: Fragment | int) -> None:
+        if isinstance(metadata, int):
+            found = dataset.get_fragment(metadata)
+            if found is None:
+                raise ValueError(f"version {dataset.version} has no fragment {metadata}")
+            self._dataset, self._metadata = found._dataset, found._metadata
+            return
         self._dataset = dataset
         self._metadata = metadata
 

@@ -117,7 +117,7 @@ class LanceFileWriter:
         SchemaError
             A column is missing, unknown or of another type.
         UnsupportedError, StoreError
-            The version cannot hold a value, or bytes could not be written; the file is given up.
+            The version cannot hold a value, or a blob is given by URI, which means nothing without a table, or bytes could not be written; the file is given up.
         ValueError
             The file is finished, or was given up.
         """

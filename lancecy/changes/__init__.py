@@ -9,7 +9,7 @@
 ``merge_insert``  updates, inserts and deletes rows by their keys
 ``merging``       its parts: source, keys, clauses, matches, rows
 ``*_columns``     columns added, altered, dropped and merged, also of single fragments; ``new_columns`` is shared
-``column_*``      where the values of new columns come from; ``batch_functions`` and ``checkpoints``
+``column_*``      where the values of new columns come from; ``batch_functions`` and ``checkpoint*``
 ``compact``       merges small fragments, and removes deleted rows from the files
 ``restore``       makes an old version the newest one
 ``metadata``      configuration and metadata

@@ -225,6 +225,9 @@ class AddColumns(ColumnChange):
             - fields, whose values are null; no file is written. From version 2.2 on, a struct that the table has gets the
               members of the field, which it must lack;
             - rows of any kind that :func:`lancecy.write_dataset` takes, one for each row of the table, in its order.
+
+            Blobs may be given by the URI of an object (:func:`lancecy.blob_array`) in a base of the table; ``ds.add_bases``
+            registers its folder.
         read_columns : sequence of str, optional
             Columns of the batches that a function gets, ``_rowid`` and ``_rowaddr`` among them; all columns if not given.
         reader_schema : pyarrow.Schema, optional
@@ -249,6 +252,10 @@ class AddColumns(ColumnChange):
             An expression does not fit the schema, or cannot be computed for a value.
         UnsupportedError
             Data files of the table's version cannot hold the values.
+        PathPolicyError
+            A blob is given by the URI of an object that is in no base of the table.
+        FormatError, StoreError
+            The checkpoint file is one of something else or damaged, or it is in use or cannot be written.
         ConflictError
             Every attempt lost to another writer, or rows that can be read only once have no value for its rows.
         CommitError
@@ -267,12 +274,24 @@ class AddColumns(ColumnChange):
         >>> ds.add_columns(pa.field("later", pa.string()))
         >>> ds.take([2]).to_pylist()
         [{'a': 3, 'twice': 6, 'half': 1.5, 'later': None}]
+
+        Blobs that stay where they are, in a folder that the table knows:
+
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> (folder / "tape.bin").write_bytes(b"sound")
+        5
+        >>> tapes = lancecy.write_dataset({"a": [1]}, folder / "t", data_storage_version="2.2")
+        >>> tapes = tapes.add_bases([lancecy.DatasetBasePath(folder.as_uri(), name="tapes")])
+        >>> tapes.add_columns(pa.table({"tape": lancecy.blob_array([str(folder / "tape.bin")])}))
+        >>> tapes.take_blobs("tape", indices=[0])[0].read()
+        b'sound'
         """
         given = (transforms, read_columns, reader_schema, batch_size)
         retries = Retries(conflict_retries, retry_timeout, is_durable(durability), progress)
-        if not isinstance(transforms, BatchUDF) or transforms.checkpoint_file is None:
+        if not isinstance(transforms, BatchUDF) or transforms.cache is None:
             self._write_columns(planner_of(*given), retries)
             return
-        with Checkpoint.opened(transforms.checkpoint_file, self._snapshot) as checkpoint:
+        with Checkpoint.opened(transforms.cache.path, self._snapshot, transforms.func) as checkpoint:
             self._write_columns(planner_of(*given, checkpoint), retries, checkpoint.filled(), checkpoint)
-        checkpoint.remove()
+        transforms.cache.cleanup()

@@ -10,11 +10,11 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
-from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from lancecy.changes.checkpoint_files import BatchUDFCheckpoint
 from lancecy.changes.column_values import Batches, FragmentScan, InOrder, ids_read
 from lancecy.errors import SchemaError, printable
 from lancecy.interop.casts import storage_type
@@ -38,6 +38,11 @@ class BatchUDF:
     func : function of a pyarrow.RecordBatch
     output_schema : pyarrow.Schema, optional
     checkpoint_file : str or path, optional
+
+    Attributes
+    ----------
+    cache : BatchUDFCheckpoint or None
+        The checkpoint file.
     """
 
     def __init__(
@@ -48,7 +53,7 @@ class BatchUDF:
     ) -> None:
         self.func = func
         self.output_schema = output_schema
-        self.checkpoint_file = None if checkpoint_file is None else Path(checkpoint_file)
+        self.cache = None if checkpoint_file is None else BatchUDFCheckpoint(checkpoint_file)
 
     def __call__(self, batch: pa.RecordBatch) -> Any:
         """The result of the function itself."""
@@ -67,8 +72,10 @@ def batch_udf(
         Columns that the function returns; those of its first result if not given.
     checkpoint_file : str or path, optional
         A local file that keeps what was computed. After a crash or an error, ``add_columns`` with the same file computes
-        only what is missing. It is removed when the columns are part of the table. The caller must see to it that the
-        function is the same.
+        only what is missing. It is removed when the columns are part of the table. Results of rows that have changed since
+        and damaged ones are computed again. A file of another table, of a function with another name or other columns, or
+        one that another process uses is refused. The caller must see to it that a function of that name computes the same
+        values; it may be corrected where it failed.
 
     Returns
     -------
@@ -86,6 +93,25 @@ def batch_udf(
     >>> ds.add_columns(twice)
     >>> ds.to_table()["twice"].to_pylist()
     [2, 4]
+
+    A function that fails, corrected and called again for what is missing only:
+
+    >>> import tempfile
+    >>> results, given = f"{tempfile.mkdtemp()}/results", []
+    >>> def kept(function):
+    ...     return batch_udf(pa.schema({"b": pa.int64()}), results)(function)
+    >>> def inverse(batch):
+    ...     return {"b": [60 // (a - 2) for a in batch["a"].to_pylist()]}
+    >>> try:
+    ...     ds.add_columns(kept(inverse), batch_size=1)
+    ... except ZeroDivisionError:
+    ...     pass
+    >>> def inverse(batch):
+    ...     given.extend(batch["a"].to_pylist())
+    ...     return {"b": [None for a in batch["a"].to_pylist()]}
+    >>> ds.add_columns(kept(inverse), batch_size=1)
+    >>> given, ds.to_table()["b"].to_pylist()
+    ([2], [-60, None])
     """
 
     def made(func: Callable[[pa.RecordBatch], Any]) -> BatchUDF:

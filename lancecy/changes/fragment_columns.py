@@ -100,7 +100,7 @@ class FragmentColumns:
         >>> lancecy.commit(ds, change, read_version=1).to_table()["b"].to_pylist()
         [2, 4, 6]
         """
-        if isinstance(value_func, BatchUDF) and value_func.checkpoint_file is not None:
+        if isinstance(value_func, BatchUDF) and value_func.cache is not None:
             raise ValueError(
                 "a checkpoint file is for the columns of a whole table: keep what is written of each fragment yourself"
             )
@@ -169,7 +169,8 @@ class FragmentColumns:
         ColumnNotFoundError, SchemaError
             The rows do not fit the table, or a value is null where it may not.
         UnsupportedError
-            The first column of a 0.1 file, which no later version could read any more: use ``Dataset.update``.
+            The first column of a 0.1 file, which no later version could read any more: use ``Dataset.update``. Or a column
+            with blobs: use ``Dataset.merge_insert``.
 
         Examples
         --------
@@ -222,6 +223,13 @@ def _updated(
     wanted = fitted(
         Schema(tuple(snapshot.schema.field(n) for n in right.values.schema.names)), right.values.schema
     )
+    for top in wanted.fields:
+        if any(node.is_blob for node in top.walk()):
+            raise UnsupportedError(
+                f"column {top.name!r} has blobs, which are not written beside those that stay: use Dataset.merge_insert, "
+                "which moves the rows",
+                feature="blobs with new values in some rows of a fragment",
+            )
     ids = [node.id for top in wanted.fields for node in top.walk()]
     check_first_stays(fragment, ids)
     opened = context.files(fragment.id)

@@ -274,7 +274,7 @@ def without_rows(table: Change, fragment: Fragment, rows: NDArray[np.int64]) -> 
     if offsets.size == physical:
         return None
     form = deletion.form_for(offsets.size)
-    file = DeletionFile(form, snapshot.version, secrets.randbits(64), offsets.size)
+    file = DeletionFile(snapshot.version, secrets.randbits(64), form, offsets.size)
     store = snapshot.location.open(snapshot.session)
     store.put(file.path(fragment.stored_id), deletion.encode(DeletionVector(offsets), form))
     return replace(FragmentMetadata.of(fragment), deletion_file=file, physical_rows=physical)

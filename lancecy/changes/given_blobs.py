@@ -62,7 +62,7 @@ class GivenBlobs:
         if not base_id and not self._anywhere:
             raise PathPolicyError(
                 f"the blob at {printable(uri)!r} is in no base of the table: register its folder with "
-                "add_bases([DatasetBasePath(folder)]), or call write_dataset with "
+                "add_bases([DatasetBasePath(folder)]), give its bytes, or call write_dataset with "
                 "allow_external_blob_outside_bases=True, or with external_blob_mode='ingest', which copies the bytes"
             )
         store, inner = self._bases.blob(base_id, path)

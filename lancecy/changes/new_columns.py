@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from lancecy.changes.base import Change
 from lancecy.changes.column_values import Batches, InOrder, InThreads
+from lancecy.changes.given_blobs import GivenBlobs
 from lancecy.changes.legacy import dictionaries_after, with_dictionaries
 from lancecy.changes.options import CommitRequest, with_durability
 from lancecy.errors import CommitUnknownError, LanceError, MissingFileError, SchemaError, UnsupportedError
@@ -141,8 +142,10 @@ def new_files(snapshot: Snapshot, durable: bool = True, tag: str = "") -> Column
     tag : str
         Hexadecimal digits that all file names end in.
     """
-    store, folder = data_folder(snapshot)
-    return ColumnFiles(with_durability(store, durable), folder, data_version(snapshot), tag)
+    bases = _bases(snapshot)
+    store, folder = bases.folder(None, DATA)
+    place = GivenBlobs(bases, snapshot.session, anywhere=False, ingest=False).place
+    return ColumnFiles(with_durability(store, durable), folder, data_version(snapshot), tag, place)
 
 
 def data_folder(snapshot: Snapshot) -> tuple[Store, str]:
@@ -152,8 +155,12 @@ def data_folder(snapshot: Snapshot) -> tuple[Store, str]:
     ----------
     snapshot : Snapshot
     """
+    return _bases(snapshot).folder(None, DATA)
+
+
+def _bases(snapshot: Snapshot) -> Bases:
     location, session = snapshot.location, snapshot.session
-    return Bases(location.open(session), location, snapshot.manifest.bases, session).folder(None, DATA)
+    return Bases(location.open(session), location, snapshot.manifest.bases, session)
 
 
 # -- one file per fragment ------------------------------------------------------------------------

@@ -147,7 +147,7 @@ def add_shared_columns(
             "ds.add_columns takes expressions and rows"
         )
     if isinstance(function, BatchUDF):
-        if function.checkpoint_file is not None:
+        if function.cache is not None:
             raise ValueError(
                 "a function for many workers has no checkpoint file, which is local: leave it out"
             )

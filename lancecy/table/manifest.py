@@ -7,6 +7,7 @@ columns builds them on first use. Facts: table sheet, sections 1 to 3.
 from __future__ import annotations
 
 import enum
+import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
@@ -92,20 +93,33 @@ class DataFile:
         Field ids as stored; negative ids are tombstones or hidden columns.
     column_indices : tuple of int
         Parallel to ``fields`` in 2.x files, empty in 0.1 files.
-    major, minor : int
+    file_major_version, file_minor_version : int
         File version as the manifest states it.
-    size : int or None, bytes
+    file_size_bytes : int or None
         As stated; None if absent. Several releases stated wrong sizes of legacy files, so it is not trusted for them.
     base_id : int or None
+
+    Examples
+    --------
+    >>> import dataclasses
+    >>> made = DataFile("a.lance", fields=[0, 1], column_indices=[0, 1], file_major_version=2, file_minor_version=1)
+    >>> dataclasses.asdict(made)["fields"], DataFile(**dataclasses.asdict(made)) == made
+    ((0, 1), True)
     """
 
     path: str
     fields: tuple[int, ...]
     column_indices: tuple[int, ...] = ()
-    major: int = 0
-    minor: int = 0
-    size: int | None = None
+    file_major_version: int = 0
+    file_minor_version: int = 0
+    file_size_bytes: int | None = None
     base_id: int | None = None
+
+    def __post_init__(self) -> None:
+        if type(self.fields) is not tuple or type(self.column_indices) is not tuple:
+            # Code written for pylance gives lists, or None.
+            object.__setattr__(self, "fields", tuple(self.fields))
+            object.__setattr__(self, "column_indices", tuple(self.column_indices or ()))
 
     @property
     def is_legacy(self) -> bool:
@@ -113,26 +127,26 @@ class DataFile:
         return self.major == 0 and self.minor < 3
 
     @property
-    def file_major_version(self) -> int:
-        """Pylance's name of ``major``."""
-        return self.major
+    def major(self) -> int:
+        """Short for ``file_major_version``."""
+        return self.file_major_version
 
     @property
-    def file_minor_version(self) -> int:
-        """Pylance's name of ``minor``."""
-        return self.minor
+    def minor(self) -> int:
+        """Short for ``file_minor_version``."""
+        return self.file_minor_version
 
     @property
-    def file_size_bytes(self) -> int | None:
-        """Pylance's name of ``size``."""
-        return self.size
+    def size(self) -> int | None:
+        """Short for ``file_size_bytes``."""
+        return self.file_size_bytes
 
 
-class DeletionFileType(enum.Enum):
-    """The two formats of a deletion file."""
+class DeletionFileType(enum.StrEnum):
+    """The two formats of a deletion file, which equal pylance's texts for them."""
 
-    ARROW = 0
-    BITMAP = 1
+    ARROW = "array"
+    BITMAP = "bitmap"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +154,23 @@ class DeletionFile:
     """The manifest's entry of a fragment's deletion file.
 
     ``num_deleted_rows`` is None if the manifest does not state it (0 or absent).
+
+    Examples
+    --------
+    >>> found = DeletionFile(read_version=2, id=99, file_type="array", num_deleted_rows=1)
+    >>> found.file_type == "array", DeletionFile.from_json(found.json()) == found
+    (True, True)
     """
 
-    file_type: DeletionFileType
     read_version: int
     id: int
+    file_type: DeletionFileType
     num_deleted_rows: int | None = None
     base_id: int | None = None
+
+    def __post_init__(self) -> None:
+        if type(self.file_type) is not DeletionFileType:
+            object.__setattr__(self, "file_type", DeletionFileType(self.file_type))
 
     def name(self, fragment_id: int) -> str:
         """The name of the file.
@@ -157,7 +181,7 @@ class DeletionFile:
 
         Examples
         --------
-        >>> DeletionFile(DeletionFileType.BITMAP, read_version=2, id=99).name(7)
+        >>> DeletionFile(2, 99, DeletionFileType.BITMAP).name(7)
         '7-2-99.bin'
         """
         extension = "arrow" if self.file_type is DeletionFileType.ARROW else "bin"
@@ -174,7 +198,7 @@ class DeletionFile:
 
         Examples
         --------
-        >>> DeletionFile(DeletionFileType.BITMAP, read_version=2, id=99).path(7, "data/table")
+        >>> DeletionFile(2, 99, DeletionFileType.BITMAP).path(7, "data/table")
         'data/table/_deletions/7-2-99.bin'
         """
         above = f"{base_path.rstrip('/')}/" if base_path else ""
@@ -185,10 +209,32 @@ class DeletionFile:
         return {
             "read_version": self.read_version,
             "id": self.id,
-            "file_type": "array" if self.file_type is DeletionFileType.ARROW else "bitmap",
+            "file_type": self.file_type.value,
             "num_deleted_rows": self.num_deleted_rows,
             "base_id": self.base_id,
         }
+
+    def json(self) -> str:
+        """The attributes as JSON text, as in pylance."""
+        return json.dumps(self.asdict())
+
+    @staticmethod
+    def from_json(text: str) -> DeletionFile:
+        """The deletion file in the text of :meth:`json`, of lancecy or pylance.
+
+        Parameters
+        ----------
+        text : str
+
+        Raises
+        ------
+        ValueError
+            Not such JSON, or an unknown type.
+        """
+        try:
+            return DeletionFile(**json.loads(text))
+        except TypeError as error:
+            raise ValueError(f"this is not a deletion file: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +265,8 @@ class Fragment:
 
     id: int
     files: tuple[DataFile, ...] = ()
-    deletion_file: DeletionFile | None = None
     physical_rows: int | None = None
+    deletion_file: DeletionFile | None = None
     row_ids: bytes | ExternalFile | None = None
     last_updated_versions: bytes | ExternalFile | None = None
     created_at_versions: bytes | ExternalFile | None = None

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from lancecy.encodings.codecs.outside_blobs import OutsidePlace
 from lancecy.errors import LanceError
 from lancecy.file.base import FileWriteOptions
 from lancecy.file.create import create_file
@@ -39,6 +40,8 @@ class ColumnFiles:
         Version of the data files.
     tag : str
         Hexadecimal digits that all file names end in.
+    outside : function, optional
+        The place of a blob that is given by URI; without it they are refused.
 
     Examples
     --------
@@ -50,8 +53,11 @@ class ColumnFiles:
     (7,)
     """
 
-    def __init__(self, store: Store, folder: str, version: str, tag: str = "") -> None:
+    def __init__(
+        self, store: Store, folder: str, version: str, tag: str = "", outside: OutsidePlace | None = None
+    ) -> None:
         self._store, self._folder, self._version, self._tag = store, folder, version, tag
+        self._outside = outside
         self._lock = threading.Lock()
         self._begun: set[str] = set()
         self._made: tuple[str, ...] = ()
@@ -106,7 +112,8 @@ class ColumnFiles:
         with self._lock:
             self._begun.add(file.path)
             self._has_sidecars |= any(node.is_struct for node in blobs)
-        options = _options(FileLimits().options(schema, dictionaries), row_starts)
+        usual = replace(FileLimits().options(schema, dictionaries), outside=self._outside)
+        options = _options(usual, row_starts)
         writer = create_file(self._store, path, schema, self._version, options)
         try:
             for batch in batches:
@@ -119,9 +126,9 @@ class ColumnFiles:
             file,
             fields=summary.fields,
             column_indices=summary.column_indices,
-            major=summary.major,
-            minor=summary.minor,
-            size=summary.size,
+            file_major_version=summary.major,
+            file_minor_version=summary.minor,
+            file_size_bytes=summary.size,
         )
 
     def adopt(self, file: DataFile) -> None:

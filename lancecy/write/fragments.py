@@ -37,7 +37,7 @@ from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.progress import WriteProgress
 from lancecy.write.schemas import arranged, check_nulls, strict_paths, with_all_members
 
-__all__ = ["FileLimits", "Folder", "NewFiles", "OutsideBlobs"]
+__all__ = ["DEFAULT_MAX_BYTES_PER_FILE", "FileLimits", "Folder", "NewFiles", "OutsideBlobs"]
 
 _ANEW = (
     "; as files of no other version can stand beside those that a table of 0.1 has already, that means to write all of "
@@ -66,6 +66,10 @@ class OutsideBlobs(Protocol):
         """The rows of a batch, with the bytes of blobs that become part of the table."""
 
 
+DEFAULT_MAX_BYTES_PER_FILE = 90 << 30
+"""Bytes of a data file after which the next one begins, as in pylance."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileLimits:
     """Limits of the size of a data file.
@@ -85,7 +89,7 @@ class FileLimits:
     """
 
     max_rows: int = 1 << 20
-    max_bytes: int = 90 << 30
+    max_bytes: int = DEFAULT_MAX_BYTES_PER_FILE
     max_rows_per_group: int = 1024
 
     def __post_init__(self) -> None:
@@ -375,8 +379,8 @@ def _fragment(file: DataFile, summary: FileSummary) -> FragmentMetadata:
         file,
         fields=summary.fields,
         column_indices=summary.column_indices,
-        major=summary.major,
-        minor=summary.minor,
-        size=summary.size,
+        file_major_version=summary.major,
+        file_minor_version=summary.minor,
+        file_size_bytes=summary.size,
     )
     return FragmentMetadata(0, (described,), physical_rows=summary.num_rows)

@@ -26,10 +26,14 @@ class FragmentMetadata(Fragment):
 
     Examples
     --------
-    >>> made = FragmentMetadata(0, (DataFile("a.lance", (0,), (0,), 2, 1, 400),), physical_rows=3)
+    >>> made = FragmentMetadata(0, [DataFile("a.lance", [0], [0], 2, 1, 400)], physical_rows=3)
     >>> FragmentMetadata.from_json(made.to_json()) == made
     True
     """
+
+    def __post_init__(self) -> None:
+        if type(self.files) is not tuple:
+            object.__setattr__(self, "files", tuple(self.files))
 
     @classmethod
     def of(cls, fragment: Fragment) -> FragmentMetadata:
@@ -108,7 +112,7 @@ def _from_json(data: Mapping[str, Any]) -> FragmentMetadata:
         if form is None:
             raise ValueError(f"deletion files of type {deletion['file_type']!r} are unknown")
         count = deletion["num_deleted_rows"] or None
-        deleted = DeletionFile(form, deletion["read_version"], deletion["id"], count, deletion.get("base_id"))
+        deleted = DeletionFile(deletion["read_version"], deletion["id"], form, count, deletion.get("base_id"))
     return FragmentMetadata(
         id=data["id"],
         files=tuple(_file_from_json(file) for file in data["files"]),
@@ -137,9 +141,9 @@ def _file_from_json(data: Mapping[str, Any]) -> DataFile:
         path=data["path"],
         fields=tuple(data["fields"]),
         column_indices=tuple(data.get("column_indices") or ()),
-        major=data.get("file_major_version", 0),
-        minor=data.get("file_minor_version", 0),
-        size=data.get("file_size_bytes"),
+        file_major_version=data.get("file_major_version", 0),
+        file_minor_version=data.get("file_minor_version", 0),
+        file_size_bytes=data.get("file_size_bytes"),
         base_id=data.get("base_id"),
     )
 

@@ -219,7 +219,7 @@ def least_filled_first(chosen: Sequence[int | None], fragments: Iterable[Fragmen
     Examples
     --------
     >>> from lancecy.table.manifest import DataFile
-    >>> one = Fragment(0, (DataFile("a.lance", (0,), size=100, base_id=1),), physical_rows=10)
+    >>> one = Fragment(0, (DataFile("a.lance", (0,), file_size_bytes=100, base_id=1),), physical_rows=10)
     >>> least_filled_first((1, 2, None), [one])
     (2, None, 1)
     """

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import os
+import random
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +19,9 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.errors import FormatError, SchemaError
-from tests.changes.column_tables import VERSIONS, checked, lance, made, state
+from lancecy.changes.checkpoint_files import CheckpointFile
+from lancecy.errors import FormatError, LanceError, SchemaError, StoreError
+from tests.changes.column_tables import VERSIONS, checked, lance, made, refused, state
 
 pytestmark = pytest.mark.interop
 
@@ -132,5 +138,209 @@ def test_a_refused_result_is_not_kept(tmp_path: Path) -> None:
     ds = made(tmp_path / "t")
     with pytest.raises(SchemaError, match="returned 1 rows for the 5"):
         ds.add_columns(wrong)
-    with sqlite3.connect(tmp_path / "checkpoint") as found:
-        assert found.execute("SELECT count(*) FROM batches").fetchone() == (0,)
+    assert entries(tmp_path / "checkpoint", "batch") == 0
+
+
+def entries(path: Path, kind: str) -> int:
+    with closing(sqlite3.connect(path)) as found:
+        (count,) = found.execute("SELECT count(*) FROM entries WHERE kind = ?", (kind,)).fetchone()
+    return int(count)
+
+
+def interrupted(tmp_path: Path, seen: list[list[int]]) -> tuple[lancecy.Dataset, Path]:
+    """A table, and the checkpoint of a change with one file and one batch in it."""
+    ds, path = made(tmp_path / "t"), tmp_path / "checkpoint"
+    with pytest.raises(RuntimeError):
+        ds.add_columns(function(path, seen, 8), ["id"], batch_size=3)
+    assert (entries(path, "file"), entries(path, "batch")) == (1, 1)
+    seen.clear()
+    return ds, path
+
+
+def test_a_function_of_another_name_is_refused(tmp_path: Path) -> None:
+    ds, path = interrupted(tmp_path, [])
+
+    def other(batch: pa.RecordBatch) -> dict[str, Any]:
+        return {"a": [-i for i in batch["id"].to_pylist()]}
+
+    for another in (other, functools.partial(other)):
+        refused(
+            ds,
+            FormatError,
+            "another function, 'computed', and not for 'other'",
+            lambda function=another: ds.add_columns(lancecy.batch_udf(SCHEMA, path)(function), ["id"]),
+        )
+
+
+@pytest.mark.parametrize("what", ["pylance", "database"])
+def test_a_database_of_something_else_is_refused_and_left_as_it_is(tmp_path: Path, what: str) -> None:
+    ds, path = made(tmp_path / "t"), tmp_path / "checkpoint"
+    if what == "pylance":
+        lance.udf.BatchUDFCheckpoint(path).insert_fragment(0, "{}")
+    else:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.executescript("CREATE TABLE precious (a INT); INSERT INTO precious VALUES (1);")
+    before = path.read_bytes()
+    refused(ds, FormatError, "none of this release", lambda: ds.add_columns(function(path, [])))
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("kind", ["batch", "file"])
+def test_damaged_results_are_computed_again(tmp_path: Path, kind: str) -> None:
+    seen: list[list[int]] = []
+    ds, path = interrupted(tmp_path, seen)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        ((rowid, value),) = connection.execute("SELECT rowid, value FROM entries WHERE kind = ?", (kind,))
+        # A value of the batch, or a digit of the file's size.
+        place = (
+            value.index((105).to_bytes(8, "little")) if kind == "batch" else value.rindex(b"size_bytes") + 13
+        )
+        damaged = value[:place] + bytes([value[place] ^ 1]) + value[place + 1 :]
+        connection.execute("UPDATE entries SET value = ? WHERE rowid = ?", (damaged, rowid))
+    ds.add_columns(function(path, seen), ["id"], batch_size=3)
+    assert seen == ([[5, 6, 7], [8, 9]] if kind == "batch" else [[0, 1, 2], [3, 4], [8, 9]])
+    assert [row["a"] for row in checked(ds)] == list(range(100, 110))
+
+
+def test_damage_anywhere_is_an_error_or_has_no_effect(tmp_path: Path) -> None:
+    ds, path = interrupted(tmp_path, [])
+    kept, chance, outcomes = path.read_bytes(), random.Random(1), set()
+    for _ in range(60):
+        bad = bytearray(kept)
+        for place in chance.sample(range(len(bad)), chance.choice([1, 1, 40])):
+            bad[place] ^= 1 << chance.randrange(8)
+        path.write_bytes(bad[: chance.randrange(len(bad))] if chance.random() < 0.2 else bad)
+        try:
+            ds.add_columns(function(path, []), ["id"], batch_size=3)
+        except LanceError:
+            outcomes.add("refused")
+            continue
+        outcomes.add("added")
+        assert ds.to_table()["a"].to_pylist() == list(range(100, 110))
+        ds.drop_columns(["a"])
+    assert outcomes == {"refused", "added"}
+
+
+def test_an_entry_of_a_stranger_leads_to_no_file_elsewhere(tmp_path: Path) -> None:
+    seen: list[list[int]] = []
+    ds, path = interrupted(tmp_path, seen)
+    with CheckpointFile.opened(path) as file:
+        ((fragment, first_id, text),) = file.all("file")
+        source, added = json.loads(text)
+        name = added["files"][0]["path"]
+        (tmp_path / "t" / name).write_bytes((tmp_path / "t/data" / name).read_bytes())
+        added["files"][0]["path"] = f"../{name}"
+        file.put("file", json.dumps([source, added]).encode(), fragment, first_id)
+    ds.add_columns(function(path, seen), ["id"], batch_size=3)
+    assert seen == [[0, 1, 2], [3, 4], [8, 9]]
+
+
+def test_a_file_in_use_is_refused(tmp_path: Path) -> None:
+    ds, path = made(tmp_path / "t"), tmp_path / "checkpoint"
+    code = f"""
+import sys
+import lancecy, pyarrow as pa
+@lancecy.batch_udf(output_schema=pa.schema({{"a": pa.int64()}}), checkpoint_file={str(path)!r})
+def computed(batch):
+    if 5 in batch["id"].to_pylist():
+        print("half", flush=True)
+        sys.stdin.readline()
+    return {{"a": [100 + i for i in batch["id"].to_pylist()]}}
+lancecy.dataset({ds.uri!r}).add_columns(computed)
+"""
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, text=True) as other:
+        assert other.stdin is not None and other.stdout is not None
+        assert other.stdout.readline() == "half\n"
+        seen: list[list[int]] = []
+        with pytest.raises(StoreError, match=r"in use.*other process.*name another"):
+            ds.add_columns(function(path, seen))
+        assert seen == []
+        other.stdin.write("\n")
+    assert other.returncode == 0
+    assert [row["a"] for row in checked(ds.checkout_latest())] == list(range(100, 110))
+
+
+def test_processes_that_are_killed_again_and_again(tmp_path: Path) -> None:
+    ds, path = made(tmp_path / "t"), tmp_path / "checkpoint"
+    code = f"""
+import os, signal
+import lancecy, pyarrow as pa
+calls = []
+@lancecy.batch_udf(output_schema=pa.schema({{"a": pa.int64()}}), checkpoint_file={str(path)!r})
+def computed(batch):
+    calls.append(batch)
+    if len(calls) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {{"a": [100 + i for i in batch["id"].to_pylist()]}}
+lancecy.dataset({ds.uri!r}).add_columns(computed, batch_size=2)
+"""
+    ends = [subprocess.run([sys.executable, "-c", code], check=False).returncode for _ in range(3)]
+    # Each ends with two more of the six batches.
+    assert ends == [-signal.SIGKILL, -signal.SIGKILL, 0]
+    assert [row["a"] for row in checked(ds.checkout_latest())] == list(range(100, 110))
+    # No journal of SQLite stays.
+    assert [entry.name for entry in tmp_path.iterdir()] == ["t"]
+
+
+def test_a_table_made_anew_at_the_same_place(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+
+    def new(first: int) -> lancecy.Dataset:
+        shutil.rmtree(tmp_path / "t", ignore_errors=True)
+        ds = lancecy.write_dataset({"id": range(first)}, tmp_path / "t", enable_stable_row_ids=True)
+        for _ in range(2):
+            ds = lancecy.write_dataset({"id": range(3)}, tmp_path / "t", mode="append")
+        return ds
+
+    def add(ds: lancecy.Dataset, fails_at: int) -> None:
+        @lancecy.batch_udf(output_schema=SCHEMA, checkpoint_file=path)
+        def computed(batch: pa.RecordBatch) -> dict[str, Any]:
+            rows = batch["_rowid"].to_pylist()
+            if fails_at in rows:
+                raise RuntimeError("out of memory")
+            return {"a": rows}
+
+        ds.add_columns(computed, ["_rowid"], batch_size=2)
+
+    with pytest.raises(RuntimeError):
+        add(new(5), 10)
+    assert (entries(path, "file"), entries(path, "batch")) == (2, 1)
+    ds = new(4)
+    add(ds, -1)
+    rows = ds.to_table(columns=["a"], with_row_id=True).to_pylist()
+    assert [row["a"] for row in rows] == [row["_rowid"] for row in rows] == list(range(10))
+
+
+def test_errors_of_a_database_that_the_function_uses_are_its_own(tmp_path: Path) -> None:
+    @lancecy.batch_udf(output_schema=SCHEMA, checkpoint_file=tmp_path / "checkpoint")
+    def computed(batch: pa.RecordBatch) -> None:
+        raise sqlite3.OperationalError("no such table: cities")
+
+    with pytest.raises(sqlite3.OperationalError, match="cities"):
+        made(tmp_path / "t").add_columns(computed)
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t")
+    path = tmp_path / "no/folder"
+    refused(ds, StoreError, "unable to open", lambda: ds.add_columns(function(path, [])))
+
+
+@pytest.mark.parametrize("module", [lancecy, lance])
+def test_results_of_a_loop_of_ones_own(tmp_path: Path, module: Any) -> None:
+    path = tmp_path / "checkpoint"
+    kept, batch = module.udf.BatchUDFCheckpoint(path), pa.record_batch({"a": [1, None]})
+    info = module.udf.BatchUDFCheckpoint.BatchInfo(fragment_id=2, batch_index=0)
+    assert info == (2, 0)
+    assert kept.get_batch(info) is None and kept.get_fragment(2) is None
+    kept.insert_batch(info, batch)
+    kept.insert_batch(info._replace(fragment_id=3), batch.slice(1))
+    assert kept.get_batch(info).equals(batch)
+    kept.insert_fragment(2, '{"id": 2}')
+    again = module.batch_udf(SCHEMA, path)(lambda batch: batch).cache
+    assert again.get_fragment(2) == '{"id": 2}'
+    assert again.get_batch(info) is None
+    assert again.get_batch(info._replace(fragment_id=3)).equals(batch.slice(1))
+    again.cleanup()
+    assert list(tmp_path.iterdir()) == []

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import os
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -279,13 +280,13 @@ def test_errors_are_caught_by_what_catches_those_of_pylance(tmp_path: Path, what
     assert isinstance(caught[1], lancecy.LanceError)
 
 
-# What imports of these modules take from pylance, and lancecy has not; checkpoints are paths in ``batch_udf``.
+# What imports of these modules take from pylance, and lancecy has not.
 MODULES = {
     "fragment": {
         *("BatchUDF", "Bitmap", "FragmentSession", "FragmentWriteProgress", "NoopFragmentWriteProgress"),
         *("RowDatasetVersionMeta", "RowIdMeta", "RowIdSequence", "normalize_transform"),
     },
-    "udf": {"BatchUDFCheckpoint", "normalize_transform"},
+    "udf": {"normalize_transform"},
     "optimize": set(),
 }
 
@@ -313,3 +314,74 @@ def test_deletion_files_tell_their_paths_and_attributes(tmp_path: Path, rows: in
     assert (tmp_path / "t" / mine.path(0)).exists()
     for place in ((0,), (0, "b"), (7, "x/y/")):
         assert mine.path(*place) == theirs.path(*place)
+
+
+@pytest.mark.parametrize("module", [lance, lancecy])
+def test_fragments_are_described_with_the_arguments_of_pylance(tmp_path: Path, module: Any) -> None:
+    uri, made = str(tmp_path / "t"), module.fragment
+    ds = module.write_dataset(pa.table({"a": range(4)}), uri, data_storage_version="2.1")
+    (part,) = made.write_fragments(pa.table({"a": range(4, 9)}), uri, data_storage_version="2.1")
+    (file,) = part.files
+    values: dict[str, Any] = {
+        "path": file.path,
+        "fields": [0],
+        "column_indices": [0],
+        "file_major_version": 2,
+        "file_minor_version": 1,
+        "file_size_bytes": file.file_size_bytes,
+        "base_id": None,
+    }
+    again = made.DataFile(**values)
+    assert again == file == made.DataFile(*values.values()) == made.DataFile(**part.to_json()["files"][0])
+    assert {key.strip("_"): value for key, value in asdict(again).items()} == {
+        **values,
+        **({} if module is lance else {"fields": (0,), "column_indices": (0,)}),
+    }
+    assert repr(again).startswith(f"DataFile(path='{file.path}', fields=")
+    assert f"file_major_version=2, file_minor_version=1, file_size_bytes={file.file_size_bytes}" in repr(
+        again
+    )
+    bare = made.DataFile("a.lance", [0], None)
+    assert (list(bare.column_indices), bare.file_major_version, bare.file_size_bytes) == ([], 0, None)
+    append = module.LanceOperation.Append([made.FragmentMetadata(0, [again], 5)])
+    ds = module.LanceDataset.commit(uri, append, read_version=1)
+    assert lance.dataset(uri).to_table()["a"].to_pylist() == list(range(9))
+    ds.delete("a = 5")
+    (deleted,) = (part.metadata for part in ds.get_fragments() if part.metadata.deletion_file)
+    kept = made.FragmentMetadata(
+        deleted.id,
+        files=list(deleted.files),
+        physical_rows=deleted.physical_rows,
+        deletion_file=made.DeletionFile(**deleted.deletion_file.asdict()),
+    )
+    change = module.LanceOperation.Delete([kept], [0], "a < 4")
+    ds = module.LanceDataset.commit(uri, change, read_version=ds.version)
+    assert lance.dataset(uri).to_table()["a"].to_pylist() == [4, 6, 7, 8]
+    assert lancecy.dataset(uri).verify().is_ok
+
+
+def test_deletion_files_are_made_and_sent_as_those_of_pylance(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset({"a": range(3)}, tmp_path / "t")
+    ds.delete("a = 1")
+    mine = ds.get_fragments()[0].metadata.deletion_file
+    theirs = lance.dataset(ds.uri).get_fragments()[0].metadata.deletion_file
+    assert mine is not None and mine.file_type == theirs.file_type == "array"
+    for text in (mine.json(), theirs.json()):
+        assert lancecy.fragment.DeletionFile.from_json(text) == mine
+        assert lance.fragment.DeletionFile.from_json(text).asdict() == theirs.asdict()
+    for module in (lance, lancecy):
+        kept = module.fragment.DeletionFile(1, 2, "bitmap", 3, None)
+        assert (kept.file_type, kept.path(7)) == ("bitmap", "_deletions/7-1-2.bin")
+    for text in ('{"id": 1, "other": 2}', "{", '{"read_version": 1, "id": 2, "file_type": "list"}'):
+        with pytest.raises(ValueError, match=r"deletion file|Expecting|list"):
+            lancecy.fragment.DeletionFile.from_json(text)
+
+
+def test_fragments_are_opened_by_their_ids(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset({"a": range(6)}, tmp_path / "t", max_rows_per_file=3)
+    for module in (lance, lancecy):
+        found = module.fragment.LanceFragment(module.dataset(ds.uri), 1)
+        assert found.to_table()["a"].to_pylist() == [3, 4, 5]
+    with pytest.raises(ValueError, match="no fragment 9"):
+        lancecy.fragment.LanceFragment(ds, 9)
+    assert lancecy.fragment.DEFAULT_MAX_BYTES_PER_FILE == lance.fragment.DEFAULT_MAX_BYTES_PER_FILE

@@ -152,7 +152,7 @@ def _versions(data: bytes) -> None:
 
 def _deletions(data: bytes) -> None:
     kind = DeletionFileType.BITMAP if data[:1] == b"b" else DeletionFileType.ARROW
-    deletion.decode(_memory(data[1:]), DeletionFile(kind, 1, 1), 1 << 20, LIMITS)
+    deletion.decode(_memory(data[1:]), DeletionFile(1, 1, kind), 1 << 20, LIMITS)
 
 
 def _page20(data: bytes) -> None:

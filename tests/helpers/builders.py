@@ -90,7 +90,15 @@ def make_schema() -> Schema:
 
 def make_data_file(**changes: Any) -> DataFile:
     """A 0.1 file with the fields of :func:`make_schema`."""
-    return DataFile(**{"path": "f.lance", "fields": (0, 1, 2, 3, 4), "major": 0, "minor": 2, **changes})
+    return DataFile(
+        **{
+            "path": "f.lance",
+            "fields": (0, 1, 2, 3, 4),
+            "file_major_version": 0,
+            "file_minor_version": 2,
+            **changes,
+        }
+    )
 
 
 def make_deletion_file(**changes: Any) -> DeletionFile:
@@ -171,8 +179,10 @@ def _fragment_message(fragment: Fragment) -> table_pb2.DataFragment:
             part.base_id = file.base_id
     if fragment.deletion_file is not None:
         deletion = fragment.deletion_file
-        message.deletion_file.file_type = table_pb2.DeletionFile.DeletionFileType.ValueType(
-            deletion.file_type.value
+        message.deletion_file.file_type = (
+            table_pb2.DeletionFile.BITMAP
+            if deletion.file_type is DeletionFileType.BITMAP
+            else table_pb2.DeletionFile.ARROW_ARRAY
         )
         message.deletion_file.read_version = deletion.read_version
         message.deletion_file.id = deletion.id

@@ -145,13 +145,13 @@ def write_table(
         gone = list((deleted or {}).get(number, ()))
         if gone:
             deletion = DeletionFile(
-                DeletionFileType.ARROW, 3, 900 + number, len(gone) if counts_known else None
+                3, 900 + number, DeletionFileType.ARROW, len(gone) if counts_known else None
             )
             place.put(f"_deletions/{fragment_id}-3-{900 + number}.arrow", deletion_arrow(gone))
         major, minor = map(int, kind.split(".")) if kind != "0.1" else (0, 2)
         indices = () if kind == "0.1" else (0, 1, 2, 3)
         files = (DataFile(name, (0, 1, 2, 3), indices, major, minor, claimed(len(content)), base_id),)
-        entries.append(Fragment(fragment_id, files, deletion, rows if counts_known else None))
+        entries.append(Fragment(fragment_id, files, rows if counts_known else None, deletion))
     flags = (1 if deleted else 0) | (16 if bases else 0) | (256 if data_version == "mixed" else 0)
     manifest = make_manifest(
         version=version,

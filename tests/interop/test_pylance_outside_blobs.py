@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
+import lancecy.dask
 from lancecy import Blob, DatasetBasePath
 from lancecy.errors import DatasetNotFoundError, FormatError, PathPolicyError, SchemaError, UnsupportedError
 from lancecy.store.uri import open_store
@@ -188,10 +190,77 @@ def test_changes_keep_the_places(tmp_path: Path, media: Path) -> None:
         check(uri, expected)
 
 
-def test_added_columns_take_no_uris(tmp_path: Path, media: Path) -> None:
+def _by_fragments(ds: lancecy.Dataset, new: pa.Table) -> None:
+    made = [part.merge(new, "i") for part in ds.get_fragments()]
+    change = lancecy.LanceOperation.Merge([fragment for fragment, _ in made], made[0][1])
+    lancecy.LanceDataset.commit(ds, change, read_version=ds.version)
+
+
+def _by_function(ds: lancecy.Dataset, new: pa.Table, add: Any) -> None:
+    function = lancecy.batch_udf(new.select(["b"]).schema)(
+        lambda batch: new.select(["b"]).take(batch["i"]).combine_chunks()
+    )
+    add(function, ["i"])
+
+
+ADDED: dict[str, Any] = {
+    "rows": lambda ds, new: ds.add_columns(new.select(["b"]).take(ds.to_table()["i"]).to_reader()),
+    "a function": lambda ds, new: _by_function(ds, new, ds.add_columns),
+    "workers": lambda ds, new: _by_function(ds, new, partial(lancecy.dask.add_columns, ds)),
+    "a merge": lambda ds, new: ds.merge(new, "i"),
+    "fragments": _by_fragments,
+}
+
+
+@pytest.mark.parametrize("how", list(ADDED))
+@pytest.mark.parametrize("deleted", [False, True])
+def test_added_columns_have_the_places_that_pylance_stores(
+    tmp_path: Path, media: Path, how: str, deleted: bool
+) -> None:
+    odd = media / "sub dir" / "b %ü.bin"
+    values = [str(media / "a.bin"), Blob.from_uri(odd.as_uri(), 10, 5), None, b"i", b"l" * 70_000]
+    expected: list[bytes | None] = [BYTES, BYTES[10:15], None, b"i", b"l" * 70_000]
+    found = []
+    for library in (lancecy, lance):
+        uri = tmp_path / library.__name__
+        bases = [library.DatasetBasePath(media.as_uri())]
+        library.write_dataset(
+            pa.table({"i": range(5)}),
+            uri,
+            max_rows_per_file=3,
+            data_storage_version="2.2",
+            initial_bases=bases,
+        )
+        ds = library.dataset(uri)
+        if deleted:
+            ds.delete("i = 2")
+        if library is lancecy:
+            ADDED[how](ds, rows(values))
+        else:
+            ds.merge(rows([media.as_uri() + "/a.bin", *values[1:]]), "i")
+        found.append(places(check(uri, [data for data in expected if data or not deleted])))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("how", list(ADDED))
+def test_added_columns_name_no_places_outside_of_the_bases(tmp_path: Path, media: Path, how: str) -> None:
     ds = lancecy.write_dataset({"i": [0]}, tmp_path / "t", data_storage_version="2.2")
-    with pytest.raises(UnsupportedError, match="give its bytes instead"):
-        ds.merge(rows([str(media / "a.bin")]), "i")
+    for place in (media / "a.bin", tmp_path / "t/data/a.bin"):
+        with pytest.raises(PathPolicyError, match=r"in no base.*add_bases.*give its bytes"):
+            ADDED[how](ds, rows([str(place)]))
+    assert lancecy.dataset(ds.uri).version == 1
+    assert len(list((tmp_path / "t/data").iterdir())) == 1
+    ds.add_bases([DatasetBasePath(media.as_uri())])
+    ADDED[how](lancecy.dataset(ds.uri), rows([str(media / "a.bin")]))
+    check(tmp_path / "t", [BYTES])
+
+
+def test_blobs_of_a_fragment_are_not_updated_in_place(tmp_path: Path, media: Path) -> None:
+    ds = lancecy.write_dataset(rows([b"x", b"y"]), tmp_path / "t")
+    for value in (b"z", str(media / "a.bin")):
+        with pytest.raises(UnsupportedError, match=r"'b' has blobs.*merge_insert"):
+            ds.get_fragments()[0].update_columns(rows([value]), "i")
+    assert len(list((tmp_path / "t/data").iterdir())) == 1
 
 
 def test_single_files_take_no_uris(tmp_path: Path, media: Path) -> None:

@@ -35,7 +35,7 @@ def write_handmade(
             name = f"f{number}-{part}.lance"
             store.put(f"data/{name}", build_file(columns, [rows], structs=structs).data)
             files.append(DataFile(name, tuple(sorted({*columns, *structs})), (), 0, 2))
-        entries.append(Fragment(number, tuple(files), None, rows))
+        entries.append(Fragment(number, tuple(files), rows))
     manifest = make_manifest(
         schema=Schema(tuple(fields)), fragments=tuple(entries), max_fragment_id=len(entries)
     )

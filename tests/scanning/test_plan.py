@@ -29,7 +29,7 @@ def boasting(root: str, fragments: int, claimed: int) -> lancecy.Dataset:
     files = (DataFile("f.lance", (0,), (), 0, 2),)
     manifest = make_manifest(
         schema=Schema((Field("a", 0, logical_type="int64"),)),
-        fragments=tuple(Fragment(i, files, None, claimed) for i in range(fragments)),
+        fragments=tuple(Fragment(i, files, claimed) for i in range(fragments)),
         max_fragment_id=fragments,
     )
     write_manifest(store, manifest)

@@ -105,7 +105,7 @@ def test_row_versions_come_back() -> None:
     make_fragment(3),
     make_fragment(3, physical_rows=None, deletion_file=None),
     make_fragment(3, deletion_file=make_deletion_file(base_id=0, file_type=DeletionFileType.BITMAP)),
-    make_fragment(3, files=(make_data_file(base_id=0), make_data_file(size=None, column_indices=()))),
+    make_fragment(3, files=(make_data_file(base_id=0), make_data_file(file_size_bytes=None, column_indices=()))),
     make_fragment(3, row_ids=b"ids", created_at_versions=b"", last_updated_versions=ExternalFile("x", 3, 9)),
 ])  # fmt: skip
 def test_fragment_comes_back(fragment: Fragment) -> None:

@@ -293,7 +293,7 @@ def test_external_sequence_that_cannot_be_is_refused(
 def test_source_has_the_size_of_the_store_not_of_the_manifest(tmp_path: Path) -> None:
     store = table(tmp_path)
     store.put("data/f.lance", b"x" * 2615)
-    source = opened(store).source(make_data_file(size=845))
+    source = opened(store).source(make_data_file(file_size_bytes=845))
     assert (source.store.uri, source.path, source.size) == (str(tmp_path), "data/f.lance", 2615)
     assert source.identity
     with pytest.raises(DatasetNotFoundError, match=r"g\.lance"):

@@ -19,7 +19,7 @@ NAMES = ("x", "y", "z")
 
 
 def part(base: int | None, size: int | None, rows: int = 10) -> Fragment:
-    return Fragment(0, (DataFile("a.lance", (0,), size=size, base_id=base),), physical_rows=rows)
+    return Fragment(0, (DataFile("a.lance", (0,), file_size_bytes=size, base_id=base),), physical_rows=rows)
 
 
 def words(rng: random.Random, count: int) -> pa.Table:

@@ -141,7 +141,7 @@ def deleted_offsets(base: ManifestFile, fragment: Fragment, limits: Limits) -> S
 def write_deletions(fragment_id: int, vector: DeletionVector, version: int) -> Steps[DeletionFile]:
     """The entry of a deletion file, now written."""
     form = deletion.form_for(len(vector))
-    file = DeletionFile(form, version, (yield RandomBits()), len(vector))
+    file = DeletionFile(version, (yield RandomBits()), form, len(vector))
     yield Put(file.path(fragment_id), deletion.encode(vector, form))
     return file
 

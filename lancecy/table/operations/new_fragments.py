@@ -188,7 +188,7 @@ def version_of(file: DataFile) -> str:
 
     Examples
     --------
-    >>> version_of(DataFile("a", (), major=0, minor=2)), version_of(DataFile("b", (), major=2, minor=1))
+    >>> version_of(DataFile("a", (), (), 0, 2)), version_of(DataFile("b", (), (), 2, 1))
     ('0.1', '2.1')
     """
     if file.is_legacy:
@@ -209,7 +209,7 @@ def declare_versions(message: table_pb2.Manifest, files: Iterable[DataFile]) -> 
         _check_columns(file)
         found.add(version_of(file))
     if not message.data_format.version and found:
-        kept = [version_of(DataFile(f.path, (), major=f.file_major_version, minor=f.file_minor_version))
+        kept = [version_of(DataFile(f.path, (), (), f.file_major_version, f.file_minor_version))
                 for part in message.fragments for f in part.files]  # fmt: skip
         message.data_format.file_format, message.data_format.version = "lance", max([*kept, *found])
         found.update(kept)

@@ -123,7 +123,7 @@ def form_for(num_deleted: int) -> DeletionFileType:
     Examples
     --------
     >>> form_for(3)
-    <DeletionFileType.ARROW: 0>
+    <DeletionFileType.ARROW: 'array'>
     """
     return DeletionFileType.BITMAP if num_deleted >= _BITMAP_FROM else DeletionFileType.ARROW
 

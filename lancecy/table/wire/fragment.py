@@ -36,6 +36,7 @@ _DELETION_TYPES = {
     table_pb2.DeletionFile.ARROW_ARRAY: DeletionFileType.ARROW,
     table_pb2.DeletionFile.BITMAP: DeletionFileType.BITMAP,
 }
+_STORED_TYPES = {kind: stored for stored, kind in _DELETION_TYPES.items()}
 # The sequences of a fragment: attribute of the value, then the fields of the message.
 _SEQUENCES = (
     ("row_ids", "row_ids"),
@@ -81,8 +82,8 @@ def decode_fragment(
     return Fragment(
         fragment_id,
         tuple([_data_file(file, fragment_id, shared) for file in message.files]),
-        deletion_file,
         num_rows or None,
+        deletion_file,
         _sequence(message, message.WhichOneof("row_id_sequence")),
         _sequence(message, message.WhichOneof("last_updated_at_version_sequence")),
         _sequence(message, message.WhichOneof("created_at_version_sequence")),
@@ -120,9 +121,9 @@ def decode_deletion_file(message: table_pb2.DeletionFile, fragment_id: int, num_
             f"{message.num_deleted_rows} of {num_rows} rows of fragment {fragment_id} are deleted"
         )
     return DeletionFile(
-        file_type,
         message.read_version,
         message.id,
+        file_type,
         message.num_deleted_rows or None,
         message.base_id if message.HasField("base_id") else None,
     )
@@ -192,7 +193,7 @@ def encode_fragment(fragment: Fragment) -> table_pb2.DataFragment:
 def encode_deletion_file(file: DeletionFile) -> table_pb2.DeletionFile:
     """The message of a deletion file."""
     return table_pb2.DeletionFile(
-        file_type=table_pb2.DeletionFile.DeletionFileType.ValueType(file.file_type.value),
+        file_type=_STORED_TYPES[file.file_type],
         read_version=file.read_version,
         id=file.id,
         num_deleted_rows=file.num_deleted_rows or 0,

@@ -458,10 +458,10 @@ def test_deletes_of_distributed_workers_are_committed_as_they_wrote_them(uri: st
     create(uri, numbers(0, 10))
     fragment: Any = lance.dataset(uri).get_fragments()[0].delete("n < 3")
     written = fragment.deletion_file
-    file = DeletionFile(DeletionFileType.ARROW, written.read_version, written.id, written.num_deleted_rows)
+    file = DeletionFile(written.read_version, written.id, DeletionFileType.ARROW, written.num_deleted_rows)
     change(uri, Delete(files={0: file}))
     assert rows(uri) == list(range(3, 10))
-    wrong = DeletionFile(DeletionFileType.ARROW, written.read_version, written.id, 9)
+    wrong = DeletionFile(written.read_version, written.id, DeletionFileType.ARROW, 9)
     with pytest.raises(ValueError, match="3 rows where the manifest says 9"):
         change(uri, Delete(files={0: wrong}))
 

@@ -56,9 +56,13 @@ def test_everything_survives_a_round_trip() -> None:
             make_fragment(
                 3,
                 files=(
-                    make_data_file(path="one.lance", fields=(0, 1, -2), size=845, base_id=0),
+                    make_data_file(path="one.lance", fields=(0, 1, -2), file_size_bytes=845, base_id=0),
                     make_data_file(
-                        path="two.lance", fields=(2, 3, 4), column_indices=(0, -1, 1), major=2, minor=1
+                        path="two.lance",
+                        fields=(2, 3, 4),
+                        column_indices=(0, -1, 1),
+                        file_major_version=2,
+                        file_minor_version=1,
                     ),
                 ),
                 deletion_file=make_deletion_file(base_id=4),
