@@ -269,6 +269,8 @@ class RowSelection:
             )
         if other.is_all:
             return self
+        if self.is_all and other.indices is not None:
+            return RowSelection(self.num_rows, indices=sorted_unique(other.indices))
         single = self.indices if self.indices is not None else other.indices
         if single is not None and single.size * 16 < self.num_rows:
             # Few rows of many: no mask over all of them.

@@ -283,9 +283,13 @@ class Scanner:
 
     def count_rows(self) -> int:
         """Number of rows of the result."""
-        request, context = self._request, self._context
+        context = self._context
+        # Only columns of the filter are read.
+        request = replace(self._request, columns=(), with_row_id=False, with_row_address=False)
         blocksize = None if request.filter is None else _COUNTED_BYTES
-        planned = self._plan(blocksize, 4 * context.session.threads, exact=None)
+        planned = kept_plan(
+            context, request, self._make_spec, blocksize, 4 * context.session.threads, exact=None
+        )
         if request.filter is None:
             return planned.num_rows
         passed = max(0, threads.count(context, planned, request) - request.offset)

@@ -252,7 +252,8 @@ def kept_plan(
         return kept
     found = plan(context, request, make_spec(request, False), *how)
     fields, _ = _read_of_row(found.projection)
-    if len(found.table) <= _FEW_UNITS and context.all_known({unit.fragment for unit in found.units}, fields):
+    read = {unit.fragment for unit, size in zip(found.units, found.sizes.tolist(), strict=True) if size}
+    if len(found.table) <= _FEW_UNITS and context.all_known(read, fields):
         context.keep_plan(key, (context.sources, found))
     return found
 
@@ -284,6 +285,8 @@ def _sizes(
     context: ScanContext, whole: _Whole, fields: Sequence[Field], exact: bool, made: float = 0.0
 ) -> NDArray[np.float64]:
     """Bytes of the rows of each unit that are read; ``made`` are the bytes per row of values that are in no file."""
+    if not whole.rows.any():
+        return np.zeros(whole.rows.size)
     return whole.rows * (made + context.row_bytes(whole.numbers, fields, exact))
 
 
@@ -393,13 +396,16 @@ def _narrowed(
     left, proved = RowSelection.all(num_rows), frozenset[Expr]()
     for answer in planning_answers(context, fragment, left, projection, sources):
         left, proved = answer.rows, answer.proved
-    if proved and proved.issuperset(projection.conditions):
+    is_exact = bool(proved) and proved.issuperset(projection.conditions)
+    if is_exact:
         projection.keep_exact(fragment.id, context.sources, left)
+    # Rows that are only counted are not read where sources name them exactly.
+    num_read = 0 if is_exact and not projection.fields and not projection.virtual else len(left)
     start, stop = left.ends
     if stop == start:
         return replace(unit, start=0, stop=0, rows=0), 0
     if (start, stop) == (0, num_rows):
-        return unit, min(unit.rows, len(left))
+        return unit, min(unit.rows, num_read)
     before, rows_left = start, stop - start
     if fragment.deletion_file is not None:
         deleted = context.snapshot.deletions(fragment, num_rows)
@@ -407,7 +413,7 @@ def _narrowed(
             before -= len(deleted.between(0, start))
             rows_left -= len(deleted.between(start, stop))
     unit = ScanUnit(fragment.id, start, stop, rows_left, unit.position + before)
-    return unit, min(rows_left, len(left))
+    return unit, min(rows_left, num_read)
 
 
 def planning_sources(context: ScanContext, projection: Projection) -> tuple[CandidateSource, ...]:

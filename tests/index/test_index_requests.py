@@ -1,8 +1,9 @@
-"""Requests of look-ups through indices on a store without maps, with nothing in the caches."""
+"""Requests of look-ups through indices with nothing in the caches: on a store without maps, if nothing else is said."""
 
 from __future__ import annotations
 
 import uuid
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -100,3 +101,17 @@ def test_exact_counts_open_no_data_file(counted: CountingStore) -> None:
     counted.clear()
     assert [ds.count_rows(where) for where in filters] == rows
     assert not [request for request in counted.requests if request.path.startswith("data/")]
+
+
+def test_exact_counts_need_no_data_file(tmp_path: Path) -> None:
+    rows = pa.table({"id": np.arange(3000) * 7 % 3000, "g": np.arange(3000) % 50})
+    ds = lancecy.write_dataset(rows, tmp_path / "t", max_rows_per_file=1000)
+    ds.create_scalar_index("id", "BTREE")
+    ds.create_scalar_index("g", "BITMAP")
+    for file in (tmp_path / "t" / "data").iterdir():
+        file.unlink()
+    ds = lancecy.dataset(tmp_path / "t", session=lancecy.Session())
+    for where, found in (("g = 7", 60), ("id < 1200", 1200), ("g IN (1, 2) AND id >= 0", 120), ("g = 50", 0)):
+        assert ds.count_rows(where) == found
+        assert ds.scanner(["id", "g"], filter=where, with_row_id=True).count_rows() == found
+    assert ds.scanner(filter="g = 7", offset=10, limit=20).count_rows() == 20
