@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import random
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from datetime import timedelta
+from random import SystemRandom
 from typing import TYPE_CHECKING, TypeVar
 
 from lancecy.changes.commit import commit_operation
@@ -30,6 +30,8 @@ __all__ = ["Change"]
 # Seconds. Attempts of many writers that start together lose together: each waits a random number of times what one takes.
 _PAUSE, _LONGEST_PAUSE = 0.01, 5.0
 _FEWEST_TIMES, _MOST_TIMES = 4, 32
+# Programs often seed that of the module ``random``, with one number in all their processes.
+_RANDOM = SystemRandom()
 # A change that was computed from the whole table costs far more than another race for a version.
 _RACES = 100
 
@@ -135,6 +137,9 @@ class Change(ABC):
                 number += 1
                 if number > retries or time.monotonic() >= give_up:
                     raise
-            times = random.uniform(0, min(_FEWEST_TIMES * 2 ** min(number, 10), _MOST_TIMES))
-            time.sleep(min(_LONGEST_PAUSE, times * max(_PAUSE, time.monotonic() - began)))
+            now = time.monotonic()
+            times = min(_FEWEST_TIMES * 2 ** min(number, 10), _MOST_TIMES)
+            pause = _RANDOM.uniform(0, min(_LONGEST_PAUSE, times * max(_PAUSE, now - began)))
+            # The last attempt begins before the time is over.
+            time.sleep(max(0.0, min(pause, give_up - now)))
             self._move(None)

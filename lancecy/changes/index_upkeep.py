@@ -128,11 +128,10 @@ def after_move(
     groups, live = list(moved), {fragment.id for fragment in snapshot.fragments}
     plans = []
     for entry in snapshot.indices():
-        plan, known = plan_of(snapshot, entry), covered(entry)
-        if plan is None or not known or names_ids_of_old(snapshot, plan, entry):
-            continue
+        known = covered(entry) or frozenset()
         came = {number for old, new in groups if old and old <= known for number in new} & live
-        if came - known:
+        plan = plan_of(snapshot, entry) if came - known else None
+        if plan is not None and not names_ids_of_old(snapshot, plan, entry):
             plans.append(SegmentPlan(plan, frozenset((known & live) | came), (entry,)))
     return plans
 

@@ -257,7 +257,7 @@ class SharedWrite:
                 self.clear()
             raise
         else:
-            if committed.attempts == 0 and not self._is_in(location, committed.version):
+            if committed.data is None and not self._is_in(location, committed.version):
                 self.clear()
             return committed
         finally:

@@ -6,8 +6,9 @@ holds literals and options::
 
     call greater   field_ref a   literal 0   end greater        column 0: [5]
 
-A call with an equivalent here becomes a node; any other stays an opaque ``arrow`` node around its own IPC bytes,
-which pyarrow evaluates and which prunes nothing.
+A call with an equivalent here becomes a node; a search for text in a column becomes a ``search`` node around that, since
+pyarrow finds the text in bytes, too, and the node does not. Any other call stays an opaque ``arrow`` node around its own
+IPC bytes, which pyarrow evaluates and which prunes nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import ctypes
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ from lancecy.expr.build import list_literal
 from lancecy.expr.nodes import Call, Column, Expr, Literal, chain, is_nan, literal_from_scalar, negate
 from lancecy.records import dataclass
 
-__all__ = ["compute_opaque", "from_arrow"]
+__all__ = ["compute_opaque", "from_arrow", "search_in_bytes"]
 
 _Pair = tuple[str, bytes]
 
@@ -255,15 +256,22 @@ def _pattern(op: str) -> _Rule:
         if "pattern" not in options:
             return None
         try:
-            text = str(options["pattern"].as_py())
+            text = options["pattern"].as_py()
         except UnicodeDecodeError:  # bytes, which only binary columns are asked for
+            return None
+        if not isinstance(text, str):
             return None
         ignore_case = "ignore_case" in options and options["ignore_case"].as_py()
         if op == "like":
-            return Call("ilike" if ignore_case else "like", (*args, Literal(text)))
-        if op == "regexp_like":
-            return Call(op, (*args, Literal(text), Literal("i" if ignore_case else "")))
-        return None if ignore_case else Call(op, (*args, Literal(text)))
+            found = Call("ilike" if ignore_case else "like", (*args, Literal(text)))
+        elif op == "regexp_like":
+            found = Call(op, (*args, Literal(text), Literal("i" if ignore_case else "")))
+        elif ignore_case:
+            return None
+        else:
+            found = Call(op, (*args, Literal(text)))
+        # Of a computed value, only text is searched.
+        return Call("search", (found,)) if isinstance(args[0], Column) else found
 
     return rule
 
@@ -299,6 +307,32 @@ _RULES: dict[str, _Rule] = {
 
 
 # Opaque parts
+
+_SEARCHES: dict[str, Callable[..., pc.Expression]] = {
+    "like": pc.match_like,
+    "ilike": partial(pc.match_like, ignore_case=True),
+    "contains": pc.match_substring,
+    "regexp_like": pc.match_substring_regex,
+    "starts_with": pc.starts_with,
+    "ends_with": pc.ends_with,
+}
+
+
+def search_in_bytes(search: Call, column: Column) -> Call:
+    """A search for text as an opaque part, for a column of bytes.
+
+    Parameters
+    ----------
+    search : Call
+        The argument of a "search" node.
+    column : Column
+        Bound.
+    """
+    text, *flags = (arg.value for arg in search.args[1:] if isinstance(arg, Literal))
+    options = {"ignore_case": True} if "i" in flags else {}
+    expression = _SEARCHES[search.op](pc.field(*column.path), text, **options)
+    _, (buffer,) = expression.__reduce__()
+    return Call("arrow", (Literal(buffer.to_pybytes()), Column(column.path)))
 
 
 @lru_cache(maxsize=64)

@@ -147,6 +147,8 @@ def _call_text(call: Call, limit: int | None) -> tuple[str, int]:
         return f"{op.upper()}({_text(args[0], 0, limit)} AS {describe_type(args[1].type)})", _ATOM
     if op in ("decode", "stored"):
         return _text(args[0], _ATOM, limit), _ATOM
+    if op == "search" and isinstance(args[0], Call):
+        return _call_text(args[0], limit)
     if op == "arrow":
         return f"pyarrow({', '.join(_text(a, 0, limit) for a in args[1:])})", _ATOM
     if op == "case":
@@ -175,6 +177,8 @@ def _argument_text(arg: Expr, limit: int | None) -> str:
 
 def _not_text(inner: Expr, limit: int | None) -> tuple[str, int]:
     if isinstance(inner, Call):
+        if inner.op == "search":
+            return _not_text(inner.args[0], limit)
         postfix = {"is_null": "IS NOT NULL", "is_true": "IS NOT TRUE"}.get(inner.op)
         if postfix is not None:
             level = OPERATORS[inner.op].precedence

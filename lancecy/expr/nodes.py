@@ -78,7 +78,9 @@ OPERATORS: dict[str, Operator] = {
 }
 """Operators; every other ``Call.op`` is the name of a function, or one of :data:`FORMS`."""
 
-FORMS = frozenset(("arrow", "case", "cast", "decode", "storage", "stored", "try_cast", "unsafe_cast"))
+FORMS = frozenset(
+    ("arrow", "case", "cast", "decode", "search", "storage", "stored", "try_cast", "unsafe_cast")
+)
 """Calls that only this package makes; filter text cannot name them."""
 
 COMPARISONS: dict[str, str] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}

@@ -152,7 +152,9 @@ def kind_of(snapshot: Snapshot, entry: IndexEntry, data_type: pa.DataType) -> st
         kind = _KINDS.get(entry.details_type.rpartition(".")[2])
         return "" if kind is None else kind.name
     for name, file in _FILES.items():
-        if _KINDS_BY_NAME[name].for_lists != _has_labels(data_type):
+        # Those of vectors, say, cost no request.
+        fits = _has_labels if _KINDS_BY_NAME[name].for_lists else is_bounded
+        if not fits(data_type):
             continue
         store, path = snapshot.bases.index(entry.base_id, entry.uuid, file)
         try:

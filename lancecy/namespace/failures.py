@@ -110,6 +110,8 @@ class Calls:
             self._counts.clear()
 
 
+# Operations whose request is that of another one.
+_MODELS = {"create_table_scalar_index": "CreateTableIndexRequest", "list_all_tables": "ListTablesRequest"}
 # Operations of pylance that answer a mapping with a mapping.
 _MAPPED = frozenset({"batch_delete_table_versions", "create_table_version", "describe_table_version"})
 
@@ -126,6 +128,8 @@ def with_codes(function: F) -> F:
         calls: Calls | None = getattr(args[0], "_calls", None)
         if calls is not None:
             calls.add(name)
+        if "request" in options and len(args) == 1:
+            args = (*args, options.pop("request"))
         is_mapping = len(args) > 1 and isinstance(args[1], Mapping)
         try:
             if is_mapping:
@@ -145,5 +149,5 @@ def with_codes(function: F) -> F:
 
 def _request(operation: str, given: Mapping[str, Any]) -> Any:
     """A request of ``lance_namespace`` that is given as a mapping."""
-    model = getattr(codes, "".join(word.title() for word in operation.split("_")) + "Request")
-    return model.model_validate(dict(given))
+    name = _MODELS.get(operation) or "".join(word.title() for word in operation.split("_")) + "Request"
+    return getattr(codes, name).model_validate(dict(given))

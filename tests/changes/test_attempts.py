@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import lancecy
+from lancecy.changes import base
 from lancecy.errors import ConflictError, RetryableConflictError
 from lancecy.store.memory import MemoryStore
 from lancecy.store.uri import register_store
@@ -51,6 +54,52 @@ def test_each_attempt_begins_with_the_newest_version(ds: lancecy.Dataset) -> Non
 @pytest.mark.parametrize(("retries", "timeout", "versions"), [(1, LONG, [1, 2, -1]), (9, LONG * 0, [1, -1])])
 def test_attempts_end(ds: lancecy.Dataset, retries: int, timeout: timedelta, versions: list[int]) -> None:
     assert attempts(ds, 99, retries, timeout) == versions
+
+
+class Clock:
+    """Time that passes in attempts and pauses only."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.pauses = 0.0, list[float]()
+        monkeypatch.setattr(base, "time", SimpleNamespace(monotonic=lambda: self.now, sleep=self.sleep))
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds
+
+
+def test_pauses_between_long_attempts_differ(ds: lancecy.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of one length lose together; a number that a program gave to ``random.seed`` does not make them equal."""
+    clock = Clock(monkeypatch)
+
+    def attempt() -> None:
+        clock.now += 30
+        raise RetryableConflictError("another writer was faster")
+
+    for _ in range(2):
+        random.seed(0)
+        with pytest.raises(RetryableConflictError):
+            ds._retried(attempt, 9, LONG * 60)
+    assert len(set(clock.pauses)) == 18
+    assert max(clock.pauses) <= 5
+
+
+def test_no_attempt_begins_after_the_time_is_over(
+    ds: lancecy.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, begun = Clock(monkeypatch), list[float]()
+
+    def attempt() -> None:
+        begun.append(clock.now)
+        clock.now += 0.9
+        raise RetryableConflictError("another writer was faster")
+
+    for _ in range(20):
+        clock.now = 0.0
+        with pytest.raises(RetryableConflictError):
+            ds._retried(attempt, 99, timedelta(seconds=1))
+    assert len(begun) == 40
+    assert max(begun) <= 1
 
 
 def test_other_conflicts_are_not_repeated(ds: lancecy.Dataset) -> None:

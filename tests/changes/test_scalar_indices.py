@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -17,6 +18,9 @@ import lancecy
 from lancecy.changes.index_training import IndexPlan, trained
 from lancecy.errors import ColumnNotFoundError, NotFoundError, UnsupportedError
 from lancecy.progress import Step
+from lancecy.store.memory import MemoryStore
+from lancecy.store.uri import register_store
+from lancecy.store.wrap import CountingStore
 from lancecy.write.indices import index_view
 from tests.changes.index_tables import COLUMNS, FORMS, LISTS, check_answers, filters_of, lance, made
 
@@ -530,6 +534,28 @@ def test_files_of_no_known_index_are_left_alone(tmp_path: Path) -> None:
     assert ds.version == version
     with pytest.raises(UnsupportedError, match="'a_idx' is of type Unknown"):
         ds.optimize.optimize_indices(index_names=["a_idx"])
+
+
+def test_upkeep_asks_only_for_files_that_it_needs() -> None:
+    """The files of vector indices of old releases were looked for at each compaction, and those of rows that did not move."""
+    store = CountingStore(MemoryStore())
+    register_store("asked", lambda uri, options, **_: store)
+    rows = pa.table({"a": range(100), "v": pa.array([[1.0, 2.0]] * 100, pa.list_(pa.float32(), 2))})
+    ds = lancecy.write_dataset(rows, "asked://here/t")
+    ds.create_scalar_index("a", "BTREE")
+    (new,) = (index_view(entry) for entry in ds._snapshot.indices())
+    old = replace(new, index_details=None, index_version=0, files=None)
+    vectors = replace(old, uuid=str(uuid.uuid4()), name="v_idx", fields=[1])
+    ds = lancecy.commit(ds, lancecy.LanceOperation.CreateIndex([old, vectors], [new]))
+    for _ in range(2):
+        ds = lancecy.write_dataset(rows[:10], ds, mode="append")
+    store.clear()
+    ds.optimize.compact_files(target_rows_per_fragment=50)
+    assert len(ds.get_fragments()) == 2
+    assert not any("_indices" in request.path for request in store.requests)
+    ds.optimize.optimize_indices()
+    assert {str(vectors.uuid) in request.path for request in store.requests} == {False}
+    assert ds.index_statistics("a_idx")["num_unindexed_rows"] == 0
 
 
 def test_an_index_is_dropped(tmp_path: Path) -> None:

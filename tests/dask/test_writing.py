@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ from lancecy.changes.options import requests_of
 from lancecy.changes.shared import share
 from lancecy.errors import DatasetNotFoundError, ExistsError, SchemaError, UnsupportedError
 from lancecy.table.location import TableLocation
+from lancecy.table.requests import Steps
+from lancecy.table.versions import LocalLink
 from tests.changes.rows import data_files
 from tests.helpers.compare import assert_tables_equal
 from tests.helpers.golden import golden
@@ -556,6 +559,33 @@ def test_only_results_that_arrive_are_committed(tmp_path: Path) -> None:
     ]
     assert there.may_be_committed
     assert numbers(lancecy.dataset(tmp_path / "t")) == [1, 2]
+
+
+def test_the_loser_of_a_race_of_one_token_leaves_no_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both writes found no version of the token when they began to commit."""
+    options, commit_options = requests_of("append", {})
+    commit_options = replace(commit_options, token="job 5")
+    location, columns = TableLocation.of(str(tmp_path / "t")), pa.schema({"n": pa.int64()})
+    lancecy.write_dataset({"n": [1]}, tmp_path / "t")
+    origin = lancecy.dataset(tmp_path / "t")._snapshot
+    both = [share(columns, location, lancecy.Session(), origin, options, commit_options) for _ in range(2)]
+    first, second = [(each, each.write(iter([pa.record_batch({"n": [2]})]), 0)) for each in both]
+    real, turns = LocalLink.publish, iter([first])
+
+    def overtaken(self: LocalLink, *arguments: Any) -> Steps[Any]:
+        for winner, made in turns:
+            assert winner.commit(made).version == 2
+        return (yield from real(self, *arguments))
+
+    monkeypatch.setattr(LocalLink, "publish", overtaken)
+    for write, made in (second, first):
+        assert write.commit(made).version == 2
+    ds = lancecy.dataset(tmp_path / "t")
+    assert numbers(ds) == [1, 2]
+    named = {file.path for fragment in ds.get_fragments() for file in fragment.data_files()}
+    assert data_files(tmp_path / "t" / "data") == named
 
 
 def _kill_once(marker: str) -> None:

@@ -192,6 +192,34 @@ def test_part_without_a_node_is_left_to_pyarrow(number: int) -> None:
     )
 
 
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
+@pytest.mark.parametrize("path", [("x",), ("st", "x")])
+def test_searches_in_bytes_are_left_to_pyarrow(kind: pa.DataType, path: tuple[str, ...]) -> None:
+    """Only those for bytes that are no UTF-8 were; text was looked for in text only."""
+    values = pa.array([b"ab", b"xaby", b"", None, b"\xffAB"], kind)
+    table = pa.table({"x": values, "st": pa.StructArray.from_arrays([values], ["x"])})
+    for expression in (
+        pc.match_substring(f(*path), "ab"),
+        ~pc.match_substring(f(*path), b"ab"),
+        pc.starts_with(f(*path), "ab") | pc.ends_with(f(*path), "aby"),
+        pc.match_like(f(*path), "a%"),
+        pc.match_like(f(*path), "%Ab", ignore_case=True),
+        pc.match_substring_regex(f(*path), "a.y"),
+        pc.match_substring_regex(f(*path), "A", ignore_case=True),
+    ):
+        found = pickle.loads(pickle.dumps(converted(expression)))
+        bound = bind(found, table.schema, boolean=True)
+        assert bound.paths == (path,)
+        assert table.filter(evaluate(bound, table)) == table.filter(expression), expression
+    with pytest.raises(ExpressionError, match=r"contains\(\) needs text, but x is"):
+        bind(parse("contains(x, 'ab')"), table.schema)  # type: ignore[arg-type]
+
+
+def test_searches_read_as_sql() -> None:
+    found = ~pc.match_like(f("s"), "a%") & pc.match_substring(f("s"), "b")
+    assert describe(converted(found)) == "s NOT LIKE 'a%' AND contains(s, 'b')"
+
+
 def test_opaque_part_names_its_columns() -> None:
     expression = (pc.year(f("d")) == pc.month(f("ts_us"))) & (pc.utf8_length(f("st", "in", "y")) > f("i8"))
     bound = bind(converted(expression), every_kind().schema)

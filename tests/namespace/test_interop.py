@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -202,6 +203,21 @@ def test_requests_as_mappings_and_counts_of_calls(tmp_path: Path, connect: Calla
     assert ns.retrieve_ops_metrics()["describe_table"] == 1
     assert connect(tmp_path).retrieve_ops_metrics() == {}
     assert ns.namespace_id() == f'DirectoryNamespace {{ root: "{tmp_path}" }}'
+
+
+def test_every_operation_takes_a_mapping(tmp_path: Path) -> None:
+    ns = ours(tmp_path)
+    create(ns, "t")
+    ns.create_table_scalar_index({"id": ["t"], "column": "a", "index_type": "BTREE"})
+    assert [index.index_name for index in ns.list_table_indices(request={"id": ["t"]}).indexes] == ["a_idx"]
+    assert ns.list_all_tables({}).tables == ["t"]
+    for name, operation in inspect.getmembers(type(ns), inspect.isfunction):
+        if hasattr(operation, "__wrapped__") and [*inspect.signature(operation).parameters] == [
+            "self",
+            "request",
+        ]:
+            with pytest.raises(ln.LanceNamespaceError):
+                getattr(ns, name)({"id": "no list"})
 
 
 @pytest.mark.parametrize("connect", [ours, theirs])

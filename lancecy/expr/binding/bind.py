@@ -106,4 +106,5 @@ _RULES: Mapping[str, Rule] = {
     "unsafe_cast": values.cast,
     "case": values.case,
     "arrow": values.opaque,
+    "search": values.search,
 }

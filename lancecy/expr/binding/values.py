@@ -20,7 +20,17 @@ from lancecy.expr.kinds import common_type, family, is_number, plain_type
 from lancecy.expr.literals import Gap, cast_literal, fit, settle
 from lancecy.expr.nodes import Call, Column, Expr, Literal, chain
 
-__all__ = ["arithmetic", "case", "cast", "concatenation", "function", "negative", "opaque", "try_cast"]
+__all__ = [
+    "arithmetic",
+    "case",
+    "cast",
+    "concatenation",
+    "function",
+    "negative",
+    "opaque",
+    "search",
+    "try_cast",
+]
 
 _MOST = 2**31
 
@@ -116,6 +126,18 @@ def case(binder: Binder, call: Call, wide: bool) -> Expr:
 def opaque(binder: Binder, call: Call, wide: bool) -> Expr:
     """A part of a pyarrow expression that only pyarrow evaluates, with the type of its values."""
     return binder.finish("arrow", (call.args[0], *(binder.value(arg) for arg in call.args[1:])))
+
+
+def search(binder: Binder, call: Call, wide: bool) -> Expr:
+    """A search of a pyarrow expression in a column, which only pyarrow makes in bytes."""
+    (found,) = call.args
+    if isinstance(found, Call) and isinstance(found.args[0], Column):
+        column = binder.column(found.args[0])
+        if isinstance(column, Column) and column.type in (pa.binary(), pa.large_binary()):
+            from lancecy.expr.arrow import search_in_bytes
+
+            return opaque(binder, search_in_bytes(found, column), wide)
+    return binder.value(found, wide)
 
 
 def function(binder: Binder, call: Call, wide: bool) -> Expr:
