@@ -40,7 +40,7 @@ def indexed_type(data_type: pa.DataType) -> pa.DataType:
     FixedSizeBinaryType(fixed_size_binary[16])
     """
     is_stored = isinstance(data_type, pa.BaseExtensionType) and not isinstance(data_type, pa.JsonType)
-    return indexed_type(data_type.storage_type) if is_stored else data_type
+    return data_type.storage_type if is_stored else data_type
 
 
 def is_bounded(data_type: pa.DataType) -> bool:
