@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from lancecy.changes.new_columns import data_version
 from lancecy.changes.options import with_durability
 from lancecy.changes.stored_rows import stored_rows
+from lancecy.encodings.arrow.columns import storage_of
 from lancecy.errors import IndexTypeError
+from lancecy.index.bounds import indexed_type
 from lancecy.index.files import IndexFile, open_index_file
 from lancecy.index.write.base import IndexBuilder
 from lancecy.index.write.index_types import IndexKind, IndexType, configured
@@ -61,6 +63,11 @@ class IndexPlan:
     field: Field
     type: IndexType
     name: str
+
+    @property
+    def data_type(self) -> pa.DataType:
+        """Type of the values in the index."""
+        return indexed_type(self.field.scanned.arrow_type)
 
     @classmethod
     def of(
@@ -260,7 +267,7 @@ def _written(
     """The files of an index whose builder got its values."""
     files = new_index_files(context, identity, durable)
     try:
-        with plan.type.builder(plan.field.scanned.arrow_type) as builder:
+        with plan.type.builder(plan.data_type) as builder:
             fill(builder)
             builder.write(files)
     except BaseException:
@@ -295,7 +302,7 @@ def _entry(
         plan.type.version_for(context.snapshot.manifest.has_stable_row_ids),
         datetime.now(UTC),
         files.written,
-        (f"/{plan.type.details_type}", plan.type.details(plan.field.scanned.arrow_type)),
+        (f"/{plan.type.details_type}", plan.type.details(plan.data_type)),
         (),
     )
     return encode_index(entry, told)
@@ -314,7 +321,7 @@ def _values(
     )
     for rows in stored_rows(context, request, READ_AHEAD):
         ids = rows.batch["_rowid"].to_numpy() if by_row_id else rows.addresses
-        yield rows.batch.column(0), ids
+        yield storage_of(rows.batch.column(0)), ids
 
 
 def _told(

@@ -20,6 +20,7 @@ from lancecy.changes.index_training import READ_AHEAD, IndexPlan, TrainedIndex, 
 from lancecy.changes.index_upkeep import commit_indices
 from lancecy.changes.options import CommitRequest, Durability, is_durable
 from lancecy.changes.stored_rows import stored_rows
+from lancecy.encodings.arrow.columns import storage_of
 from lancecy.errors import LanceError, warn
 from lancecy.index.write.index_types import INDEX_TYPES
 from lancecy.index.write.zonemap import ZoneMapBuilder
@@ -65,7 +66,7 @@ class ZoneMaps(Change):
         ----------
         columns : sequence of str, optional
             Columns, or members of structs, such as ``"point.x"``. By default all that have an order: numbers, booleans,
-            strings, binary values, decimals, dates, times and durations.
+            strings, binary values, decimals, dates, times, durations, and extension types of these, such as UUIDs.
         conflict_retries : int
             Maximum number of further attempts after another writer changed the same indices.
         retry_timeout : timedelta
@@ -305,7 +306,7 @@ def _check_list(columns: object) -> None:
 
 
 def _builder(plan: IndexPlan) -> ZoneMapBuilder:
-    return ZoneMapBuilder(plan.field.scanned.arrow_type)
+    return ZoneMapBuilder(plan.data_type)
 
 
 def _all_of(schema: Schema) -> list[str]:
@@ -326,10 +327,10 @@ def _plan(schema: Schema, column: str) -> IndexPlan:
 
 
 def _values(batch: pa.RecordBatch, column: str) -> pa.Array:
-    """A column, or a member of structs, null where one of these is."""
+    """The values of a column, or of a member of structs, null where one of these is."""
     name, *members = [column] if column in batch.schema.names else column.split(".")
     found = batch.column(batch.schema.names.index(name))
-    return pc.struct_field(found, members) if members else found
+    return storage_of(pc.struct_field(found, members) if members else found)
 
 
 def _trained(
@@ -341,7 +342,7 @@ def _trained(
     total, done = sum(context.live_rows(fragment) for fragment in context.fragments), 0
     for rows in stored_rows(context, request, READ_AHEAD):
         for builder, values in zip(builders.values(), rows.batch.columns, strict=True):
-            builder.add(values, rows.addresses)
+            builder.add(storage_of(values), rows.addresses)
         done += rows.batch.num_rows
         if progress is not None:
             progress(Step("index", done, total, "rows"))

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -104,6 +106,9 @@ def _mismatch(literal: Literal, target: pa.DataType) -> ExpressionError:
     word = _WORDS.get(type(literal.value), "the bytes")
     stated = f"{describe(literal)} of type {describe_type(literal.type)}"
     remedy = _REMEDIES.get(family(target), f"values of type {target} have no order and no literals")
+    if target == pa.binary(16) and isinstance(literal.value, str):
+        with suppress(ValueError):
+            remedy = f"write this UUID as X'{UUID(literal.value).hex}'"
     return ExpressionError(
         f"{stated if literal.type is not None else f'{word} {describe(literal)}'} "
         f"cannot be compared or combined with {describe_type(target)}; {remedy}"

@@ -12,7 +12,7 @@ from lancecy.encodings.arrow.conversions import filled, numbers_of
 from lancecy.expr.kinds import family
 from lancecy.stats import ByteBounds, ColumnStats, NumericBounds
 
-__all__ = ["column_stats", "is_bounded"]
+__all__ = ["column_stats", "indexed_type", "is_bounded"]
 
 Bool: TypeAlias = NDArray[np.bool_]
 Int64: TypeAlias = NDArray[np.int64]
@@ -22,6 +22,25 @@ _FAMILIES = (
     *_BYTES,
     *"boolean integer float decimal date timestamp time interval".split(),
 )
+
+
+def indexed_type(data_type: pa.DataType) -> pa.DataType:
+    """Type of the values that an index has of a column: what is stored under an extension type.
+
+    JSON stays as it is: it is stored in another form than expressions see, and indices of it are not used.
+
+    Parameters
+    ----------
+    data_type : pyarrow.DataType
+        Of the column.
+
+    Examples
+    --------
+    >>> indexed_type(pa.uuid())
+    FixedSizeBinaryType(fixed_size_binary[16])
+    """
+    is_stored = isinstance(data_type, pa.BaseExtensionType) and not isinstance(data_type, pa.JsonType)
+    return data_type.storage_type if is_stored else data_type
 
 
 def is_bounded(data_type: pa.DataType) -> bool:

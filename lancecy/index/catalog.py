@@ -20,6 +20,7 @@ from lancecy.expr import Bound, Expr
 from lancecy.expr.kinds import family
 from lancecy.expr.nodes import Call, Column, conjuncts, walk
 from lancecy.index.answers import RowAnswer, all_of
+from lancecy.index.bounds import indexed_type
 from lancecy.index.btree import BTree
 from lancecy.index.condition import Condition
 from lancecy.index.files import load_index_file
@@ -344,7 +345,7 @@ class Catalog:
             path = path_of(self._snapshot, entry)
             if path is None:
                 continue
-            data_type = bare_type(self._snapshot.schema.path(path)[-1].arrow_field.type)
+            data_type = indexed_type(bare_type(self._snapshot.schema.path(path)[-1].arrow_field.type))
             try:
                 segment = segment_of(self._snapshot, entry, data_type, moves)
             except LanceError as error:

@@ -1,12 +1,14 @@
 """A condition of a filter as a tree of conditions on single columns.
 
 A part that reads one column stays whole, whatever it does with it. Parts on several columns are split at AND and OR,
-with NOT moved down by De Morgan's laws. A condition on elements of a list is split as far as it goes.
+with NOT moved down by De Morgan's laws. A condition on elements of a list is split as far as it goes. A column of an
+extension type is read as the values under it, which are what indices have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -22,7 +24,7 @@ from lancecy.records import dataclass
 __all__ = ["Query", "Types", "answer", "query_of", "ruled_out"]
 
 Types: TypeAlias = Mapping[tuple[str, ...], pa.DataType]
-"""The columns with an index."""
+"""The columns with an index, and the types of its values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +95,10 @@ def _query(bound: Bound, expr: Expr, indexed: Types, negated: bool) -> Query | N
         return None
     path = next(iter(paths))
     if len(paths) == 1 and (family(indexed[path]) != "list" or _is_of_elements(expr)):
-        if can_fail(expr):
+        stored = None if can_fail(expr) else _of_stored(expr)
+        if stored is None:
             return None
-        whole = negate(expr) if negated else expr
+        whole = negate(stored) if negated else stored
         if whole.type is None:
             whole = Call("not", (expr,), pa.bool_())
         return Query("condition", condition=Condition(bound.restricted(whole), path))
@@ -107,6 +110,21 @@ def _query(bound: Bound, expr: Expr, indexed: Types, negated: bool) -> Query | N
     op = {"and": "or", "or": "and"}[expr.op] if negated else expr.op
     useful = any(parts) if op == "and" else all(parts)
     return Query(op, parts) if useful else None
+
+
+def _of_stored(expr: Expr) -> Expr | None:
+    """The same condition on the values under extension types; None if it needs the extensions."""
+    if isinstance(expr, Column):
+        return None if isinstance(expr.type, pa.BaseExtensionType) else expr
+    if not isinstance(expr, Call):
+        return expr
+    column = expr.args[0] if expr.op in ("storage", "is_null") else None
+    if isinstance(column, Column) and isinstance(column.type, pa.BaseExtensionType):
+        stored = replace(column, type=column.type.storage_type)
+        return stored if expr.op == "storage" else replace(expr, args=(stored,))
+    args = tuple(_of_stored(arg) for arg in expr.args)
+    found = tuple(arg for arg in args if arg is not None)
+    return replace(expr, args=found) if len(found) == len(args) else None
 
 
 def _is_of_elements(expr: Expr) -> bool:

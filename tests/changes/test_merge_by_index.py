@@ -52,16 +52,22 @@ def test_an_upsert_is_the_same_with_an_index(tmp_path: Path, kind: str, on: str)
     assert changed(tmp_path / "unused", kind, on, use=False) == plain
 
 
-def test_an_index_spares_reading_the_keys() -> None:
+@pytest.mark.parametrize("kind", [pa.int64(), pa.large_string(), pa.binary(19), pa.uuid()], ids=str)
+def test_an_index_spares_reading_the_keys(kind: pa.DataType) -> None:
     inner = MemoryStore(traits=StoreTraits(create_is_atomic=True, concurrency=16))
-    store = CountingStore(inner, uri="merged://here/t")
+    store = CountingStore(inner, uri=f"merged://key-{kind.id}/t")
 
     def opened(uri: str, options: object, **_: object) -> Store:
         return store
 
     register_store("merged", opened)
-    ids = np.random.default_rng(8).integers(0, 2**60, 100_000)
-    table = pa.table({"id": ids, "v": ids})
+    numbers = np.random.default_rng(8).integers(0, 2**60, 100_000)
+    ids: pa.Array = pa.array(numbers)
+    if kind == pa.uuid():
+        ids = pa.array([n.to_bytes(16, "big") for n in numbers.tolist()], pa.binary(16)).cast(kind)
+    elif kind != ids.type:
+        ids = pa.array([f"{n:019d}" for n in numbers.tolist()], pa.string()).cast(pa.binary()).cast(kind)
+    table = pa.table({"id": ids, "v": numbers})
     lancecy.write_dataset(table, store.uri, max_rows_per_file=20_000).create_scalar_index("id", "BTREE")
     source = pa.table({"id": ids[500:505], "v": [1] * 5})
 

@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 from lancecy.changes.merging.clauses import Rules
 from lancecy.changes.merging.keys import KeyIndex, Keys, keys_of, same_keys
 from lancecy.changes.merging.source import Source
-from lancecy.encodings.arrow.columns import ArrowArray, as_array, bare, taken, unsliced_rows
+from lancecy.encodings.arrow.columns import ArrowArray, as_array, bare, storage_of, taken, unsliced_rows
 from lancecy.errors import ExistsError, SchemaError
 from lancecy.expr import Bound, mask
 from lancecy.expr.build import Filter, col
+from lancecy.expr.kinds import family
+from lancecy.index.bounds import indexed_type
 from lancecy.index.catalog import catalog_of
 from lancecy.kernels.sorting import sorted_order
 from lancecy.records import dataclass
@@ -404,10 +406,10 @@ def _hint(context: ScanContext, rules: Rules, part: _Part) -> Filter:
     is_legacy = any(file.is_legacy for f in context.fragments for file in f.files)
     if not part.num_rows or not (is_indexed or is_legacy):
         return None
-    keys, types = as_array(part.columns.column(rules.on[0])), pa.types
-    kind, key = keys.type, col(rules.on[0])
-    if not any(test(kind) for test in (types.is_integer, types.is_string, types.is_date, types.is_timestamp)):
+    given, key = as_array(part.columns.column(rules.on[0])), col(rules.on[0])
+    if family(indexed_type(given.type)) not in ("integer", "text", "binary", "date", "timestamp"):
         return None
+    keys = storage_of(given)
     if is_indexed or part.num_rows <= _MOST_LISTED:
         return key.isin(keys.drop_null())
     ends = pc.min_max(keys)

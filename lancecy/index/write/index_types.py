@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import pyarrow as pa
 
 from lancecy.errors import IndexTypeError
+from lancecy.index.bounds import indexed_type
 from lancecy.index.write.base import IndexBuilder
 from lancecy.index.write.bitmap import BitmapBuilder
 from lancecy.index.write.bloom_filter import PROBABILITY, BloomFilterBuilder
@@ -91,10 +92,10 @@ class IndexType:
         Full name of the message of its details.
     builder : function of a pyarrow.DataType
         Makes the builder for values of that type.
-    takes : function of a pyarrow.DataType
-        Whether it is made of columns of that type.
+    holds : function of a pyarrow.DataType
+        Whether it is made of values of that type.
     columns : str
-        Those columns, for messages.
+        Those values, for messages.
     details : function of a pyarrow.DataType
         The message of its details.
     has_row_ids : bool
@@ -109,12 +110,22 @@ class IndexType:
     title: str
     details_type: str
     builder: Callable[[pa.DataType], IndexBuilder]
-    takes: TypeTest
+    holds: TypeTest
     columns: str
     details: Callable[[pa.DataType], bytes] = _no_details
     has_row_ids: bool = False
     version: int = 0
     stable_version: int = 0
+
+    def takes(self, data_type: pa.DataType) -> bool:
+        """Whether it is made of columns of a type.
+
+        Parameters
+        ----------
+        data_type : pyarrow.DataType
+            Of the column, which may be an extension type.
+        """
+        return self.holds(indexed_type(data_type))
 
     def version_for(self, has_stable_row_ids: bool) -> int:
         """Version of its layout.
