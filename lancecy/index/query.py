@@ -100,7 +100,7 @@ def _query(bound: Bound, expr: Expr, indexed: Types, negated: bool) -> Query | N
             return None
         whole = negate(stored) if negated else stored
         if whole.type is None:
-            whole = Call("not", (expr,), pa.bool_())
+            whole = Call("not", (stored,), pa.bool_())
         return Query("condition", condition=Condition(bound.restricted(whole), path))
     if not isinstance(expr, Call) or expr.op not in ("and", "or", "not"):
         return None
