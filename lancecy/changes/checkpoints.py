@@ -113,8 +113,8 @@ class Checkpoint:
         if PurePosixPath(file.path).name != file.path:
             raise ValueError(f"{printable(file.path)!r} is no name of a data file")
         now = {held.path for fragment in self._snapshot.fragments for held in fragment.files}
-        if now.isdisjoint(held.path for held in source.files):
-            raise LookupError(f"fragment {source.id} was replaced")
+        if file.path in now or now.isdisjoint(held.path for held in source.files):
+            raise LookupError(f"fragment {source.id} has the columns already, or was replaced")
         store, folder = data_folder(self._snapshot)
         if store.head(folder + file.path).size != file.size:
             raise ValueError(f"{printable(file.path)!r} has another size")
@@ -131,7 +131,7 @@ class Checkpoint:
             The file has results with other columns.
         """
         stored = self.columns
-        if stored is not None and not stored.equals(columns):
+        if stored is not None and not stored.equals(columns, check_metadata=True):
             raise self._file.error(
                 f"has results with other columns, {printable(', '.join(stored.names))}: name another one, or remove it"
             )
