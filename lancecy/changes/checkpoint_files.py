@@ -1,8 +1,9 @@
 """Files that keep the results of functions beyond the end of a process.
 
-A checkpoint file is an SQLite database with one table of entries, each with a digest. Values are Arrow streams and
-JSON, nothing is unpickled. While a file is open no other process and no other thread can open it; the system ends
-this when the process ends, however it ends.
+A checkpoint file is an SQLite database with one table of entries, each with a digest of it and of the state of what it
+was computed from: an entry of another state is like a damaged one. Values are Arrow streams and JSON, nothing is
+unpickled. While a file is open no other process and no other thread can open it; the system ends this when the process
+ends, however it ends.
 """
 
 from __future__ import annotations
@@ -21,12 +22,17 @@ from lancecy.errors import FormatError, LanceError, StoreError
 
 __all__ = ["BatchUDFCheckpoint", "CheckpointFile", "arrow_stream", "batch_of"]
 
-_FORM = b"lancecy 2"
+_FORM = b"lancecy 3"
 _TABLE = (
-    "CREATE TABLE entries (kind TEXT, fragment INT, place INT, state TEXT, value BLOB, digest BLOB, "
+    "CREATE TABLE entries (kind TEXT, fragment INT, place INT, value BLOB, digest BLOB, "
     "PRIMARY KEY (kind, fragment, place))"
 )
 _DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+_TOLD = {
+    sqlite3.SQLITE_BUSY: "is in use: wait for the other process or thread, or name another one",
+    sqlite3.SQLITE_READONLY_DBMOVED: "was removed while it was open, as by another process that is done: try again",
+    sqlite3.SQLITE_TOOBIG: "holds no result of a gigabyte or more: give a smaller batch_size",
+}
 _SECONDS = 1.0
 """How long to wait for another process that has the file open."""
 
@@ -117,24 +123,25 @@ class CheckpointFile:
         place : int
         state : str
         """
-        query = "SELECT state, value, digest FROM entries WHERE kind = ? AND fragment = ? AND place = ?"
-        for stored, value, digest in self._run(query, kind, fragment, place):
-            if stored == state and _is_whole(kind, fragment, place, state, value, digest):
+        query = "SELECT value, digest FROM entries WHERE kind = ? AND fragment = ? AND place = ?"
+        for value, digest in self._run(query, kind, fragment, place):
+            if _is_whole(kind, fragment, place, state, value, digest):
                 return bytes(value)
         return None
 
     def all(self, kind: str) -> list[tuple[int, int, bytes]]:
-        """Fragment, place and value of the entries of a kind that are not damaged.
+        """Fragment, place and value of the entries of a kind that have no state and are not damaged.
 
         Parameters
         ----------
         kind : str
         """
-        rows = self._run(
-            "SELECT kind, fragment, place, state, value, digest FROM entries WHERE kind = ? ORDER BY fragment",
-            kind,
-        )
-        return [(row[1], row[2], bytes(row[4])) for row in rows if _is_whole(*row)]
+        query = "SELECT fragment, place, value, digest FROM entries WHERE kind = ? ORDER BY fragment"
+        return [
+            (fragment, place, value)
+            for fragment, place, value, digest in self._run(query, kind)
+            if _is_whole(kind, fragment, place, "", value, digest)
+        ]
 
     def put(self, kind: str, value: bytes, fragment: int = 0, place: int = 0, state: str = "") -> None:
         """Set the value of an entry.
@@ -148,10 +155,8 @@ class CheckpointFile:
         state : str
         """
         digest = _digest(kind, fragment, place, state, value)
-        self._run(
-            "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?)",
-            *(kind, fragment, place, state, value, digest),
-        )
+        query = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?)"
+        self._run(query, kind, fragment, place, value, digest)
 
     def clear(self, kind: str, fragment: int) -> None:
         """Remove the entries of a fragment.
@@ -169,10 +174,11 @@ class CheckpointFile:
         self._run("BEGIN")
         try:
             yield
+            self._run("COMMIT")
         except BaseException:
-            self._run("ROLLBACK")
+            if self._connection.in_transaction:  # SQLite may have ended it, as on a full disk.
+                self._run("ROLLBACK")
             raise
-        self._run("COMMIT")
 
     def _run(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         try:
@@ -182,18 +188,20 @@ class CheckpointFile:
 
 
 def _explained(path: Path, error: sqlite3.Error) -> LanceError:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code == sqlite3.SQLITE_BUSY:
-        what = "the checkpoint file is in use: wait for the other process or thread, or name another one"
-        return StoreError(what, path=os.fspath(path))
+    code = getattr(error, "sqlite_errorcode", 0)
+    told = _TOLD.get(code) or _TOLD.get(code & 0xFF)
+    if told:
+        return StoreError(f"the checkpoint file {told}", path=os.fspath(path))
     what = f"the checkpoint file cannot be used: {error}"
-    if code in _DAMAGED:
+    if code & 0xFF in _DAMAGED:
         return FormatError(f"{what}. Remove it, or name another one", path=os.fspath(path))
     return StoreError(what, path=os.fspath(path))
 
 
 def _digest(kind: str, fragment: int, place: int, state: str, value: bytes) -> bytes:
-    return sha256(repr((kind, fragment, place, state)).encode() + value).digest()
+    found = sha256(repr((kind, fragment, place, state)).encode())
+    found.update(value)
+    return found.digest()
 
 
 def _is_whole(kind: str, fragment: int, place: int, state: str, value: object, digest: object) -> bool:
@@ -243,7 +251,7 @@ class BatchUDFCheckpoint:
     Parameters
     ----------
     path : str or path
-        A local file, which is made when the first result is kept.
+        A local file, which is made when it is first used.
 
     Attributes
     ----------
@@ -268,7 +276,8 @@ class BatchUDFCheckpoint:
         batch_index: int
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        # A file, also if SQLite takes the name for memory; and not a link to it, which would be removed in its place.
+        self.path = Path(os.path.realpath(path))
 
     def get_batch(self, info: BatchInfo) -> pa.RecordBatch | None:
         """The result of a batch, None if it was not inserted.

@@ -7,7 +7,7 @@ has the state of the rows that it was computed from, so entries of rows that hav
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -95,10 +95,11 @@ class Checkpoint:
         entries = self._file.all("file")
         done.first_id = max((first_id for _, first_id, _ in entries), default=-1)
         done.written = schema_of(columns, done.first_id) if entries else None
+        now = {held.path for fragment in self._snapshot.fragments for held in fragment.files}
         for number, first_id, text in entries:
             ids = renumbered(schema_of(columns, first_id).fields, (done.written or Schema()).fields)
             try:
-                source, file = self._stored(text)
+                source, file = self._stored(text, now)
             except (LanceError, ValueError, TypeError, LookupError):
                 continue  # The file is gone, or the entry is not one of ours.
             if first_id == done.first_id or not file.is_legacy:
@@ -106,15 +107,14 @@ class Checkpoint:
                 done.files[number] = source, replace(file, fields=fields)
         return done
 
-    def _stored(self, text: bytes) -> tuple[Fragment, DataFile]:
-        """A data file that is still there, and the fragment that it was written for."""
+    def _stored(self, text: bytes, now: Collection[str]) -> tuple[Fragment, DataFile]:
+        """A data file that is still there, and the fragment that it was written for; ``now`` are the table's files."""
         source, added = map(FragmentMetadata.from_json, json.loads(text))
         (file,) = added.files
         if PurePosixPath(file.path).name != file.path:
             raise ValueError(f"{printable(file.path)!r} is no name of a data file")
-        now = {held.path for fragment in self._snapshot.fragments for held in fragment.files}
-        if now.isdisjoint(held.path for held in source.files):
-            raise LookupError(f"fragment {source.id} was replaced")
+        if file.path in now or not any(held.path in now for held in source.files):
+            raise LookupError(f"fragment {source.id} has the columns already, or was replaced")
         store, folder = data_folder(self._snapshot)
         if store.head(folder + file.path).size != file.size:
             raise ValueError(f"{printable(file.path)!r} has another size")
@@ -131,7 +131,7 @@ class Checkpoint:
             The file has results with other columns.
         """
         stored = self.columns
-        if stored is not None and not stored.equals(columns):
+        if stored is not None and not stored.equals(columns, check_metadata=True):
             raise self._file.error(
                 f"has results with other columns, {printable(', '.join(stored.names))}: name another one, or remove it"
             )

@@ -458,7 +458,8 @@ class ColumnChange(Change):
             Called once per attempt.
         retries : Retries
         done : FilledColumns, optional
-            Files of an earlier, interrupted change.
+            Files of an earlier, interrupted change. Its commit may have succeeded, so none of them is removed; a cleanup
+            removes those that no version names.
         keeper : Keeper, optional
             Told of each file; the files it was told of stay after an error.
         filler : Filler, optional
@@ -471,8 +472,6 @@ class ColumnChange(Change):
         """
         files = new_files(self._snapshot, retries.durable)
         done = done or FilledColumns()
-        for _, file in done.files.values():
-            files.adopt(file)
         try:
             used = self._retried(
                 lambda: self._attempt(planner, files, done, retries, keeper, filler),

@@ -132,7 +132,7 @@ class ColumnFiles:
         )
 
     def adopt(self, file: DataFile) -> None:
-        """Remove a file of an earlier, interrupted change or of a worker like those of this one.
+        """Remove a file of a worker like those of this change.
 
         Parameters
         ----------

@@ -321,6 +321,120 @@ def test_errors_of_a_database_that_the_function_uses_are_its_own(tmp_path: Path)
         made(tmp_path / "t").add_columns(computed)
 
 
+@pytest.mark.parametrize("reads", [["id"], ["id", "word"]])
+def test_files_of_a_committed_column_stay(
+    tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[list[int]] = []
+    ds, path = made(tmp_path / "t"), tmp_path / "checkpoint"
+    first = function(path, [])
+    # The process ended right after the commit.
+    monkeypatch.setattr(first.cache, "cleanup", lambda: None)
+    ds.add_columns(first, ["id"])
+    ds.alter_columns({"path": "a", "name": "b"})
+    lancecy.dataset(ds.uri).add_columns(function(path, seen), reads)
+    assert seen == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+    ds = lancecy.dataset(ds.uri)
+    rows = checked(ds)
+    assert [row["a"] for row in rows] == [row["b"] for row in rows] == list(range(100, 110))
+    files = [file.path for part in ds.get_fragments() for file in part.data_files()]
+    assert len(files) == len(set(files)) == 6
+
+
+def test_files_that_an_older_version_names_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[int]] = []
+    ds, path = made(tmp_path / "t"), tmp_path / "checkpoint"
+    first = function(path, [])
+    monkeypatch.setattr(first.cache, "cleanup", lambda: None)
+    ds.add_columns(first, ["id"])
+    version = ds.version
+    ds.drop_columns(["a"])
+    lancecy.dataset(ds.uri).add_columns(function(path, seen), ["id", "word"])
+    assert len(seen) == 2
+    checked(ds.checkout_latest())
+    older = lancecy.dataset(ds.uri, version=version)
+    assert older.to_table()["a"].to_pylist() == list(range(100, 110))
+    assert lance.dataset(ds.uri, version=version).to_table().equals(older.to_table())
+
+
+def test_columns_with_other_metadata_are_other_columns(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+
+    def add(column: pa.Field, fails_at: int) -> None:
+        @lancecy.batch_udf(pa.schema([column]), path)
+        def computed(batch: pa.RecordBatch) -> dict[str, Any]:
+            if fails_at in batch["id"].to_pylist():
+                raise RuntimeError("out of memory")
+            return {"a": [b"%d" % i for i in batch["id"].to_pylist()]}
+
+        ds.add_columns(computed, ["id"])
+
+    ds, plain = made(tmp_path / "t"), pa.field("a", pa.large_binary())
+    with pytest.raises(RuntimeError):
+        add(plain, 8)
+    blobs = plain.with_metadata({"lance-encoding:blob": "true"})
+    # The files so far hold no blobs.
+    refused(ds, FormatError, "other columns, a", lambda: add(blobs, -1))
+    add(plain, -1)
+    assert [row["a"] for row in checked(ds)] == [b"%d" % i for i in range(10)]
+
+
+def test_a_link_stays_and_its_file_goes(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    ds, path = made(tmp_path / "t"), tmp_path / "checkpoint"
+    path.symlink_to(tmp_path / "disk/results")
+    with pytest.raises(RuntimeError):
+        ds.add_columns(function(path, [], 8))
+    assert (tmp_path / "disk/results").exists()
+    ds.add_columns(function(path, []))
+    assert path.is_symlink()
+    assert list((tmp_path / "disk").iterdir()) == []
+
+
+def test_a_name_that_sqlite_takes_for_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    seen: list[list[int]] = []
+    ds = made(tmp_path / "t")
+    with pytest.raises(RuntimeError):
+        ds.add_columns(function(Path(":memory:"), seen, 8))
+    ds.add_columns(function(Path(":memory:"), seen))
+    assert seen == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["t"]
+
+
+def test_a_transaction_that_sqlite_ended(tmp_path: Path) -> None:
+    def fill(file: CheckpointFile) -> None:
+        with file.together():
+            for place in range(100):
+                file.put("batch", b"x" * 1000, place=place)
+
+    with CheckpointFile.opened(tmp_path / "checkpoint") as file:
+        file._run("PRAGMA max_page_count = 8")
+        file._run("PRAGMA cache_size = 1")
+        # SQLite takes back the whole transaction when the file is full.
+        with pytest.raises(StoreError, match="full"):
+            fill(file)
+        assert file.all("batch") == []
+
+
+def test_a_result_that_is_too_large(tmp_path: Path) -> None:
+    with CheckpointFile.opened(tmp_path / "checkpoint") as file:
+        file._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1000)
+        with pytest.raises(StoreError, match="no result of a gigabyte.*smaller batch_size"):
+            file.put("batch", b"x" * 2000)
+
+
+def test_a_file_that_was_removed_while_it_was_open(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    with CheckpointFile.opened(path):
+        pass
+    with CheckpointFile.opened(path) as file:
+        # As another process does that is done with it.
+        path.unlink()
+        with pytest.raises(StoreError, match="was removed.*again"):
+            file.put("batch", b"x")
+
+
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     ds = made(tmp_path / "t")
     path = tmp_path / "no/folder"
