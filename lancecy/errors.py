@@ -286,8 +286,8 @@ class NotFoundError(LanceError, LookupError):
         self.known = [printable(k) for k in known]
 
 
-class DatasetNotFoundError(NotFoundError, FileNotFoundError):
-    """There is no dataset or no such file at the given place."""
+class DatasetNotFoundError(NotFoundError, FileNotFoundError, ValueError):
+    """There is no dataset or no such file at the given place; a ``ValueError`` as of ``dataset`` in pylance."""
 
 
 class MissingFileError(DatasetNotFoundError):
@@ -320,10 +320,10 @@ class VersionNotFoundError(NotFoundError, ValueError, OSError):
         super().__init__(what, kind="version", name=name, known=known)
 
 
-class ColumnNotFoundError(NotFoundError, KeyError, ValueError):
+class ColumnNotFoundError(NotFoundError, KeyError, ValueError, OSError):
     """The schema has no such column; the message lists similar names.
 
-    A ``KeyError``, and a ``ValueError`` as of most methods in pylance.
+    A ``KeyError``, a ``ValueError`` as of scans in pylance, and an ``OSError`` as of changes there.
     """
 
     def __init__(self, name: str, known: Iterable[str] = (), *, where: str = "the schema") -> None:
@@ -342,10 +342,10 @@ class ColumnNotFoundError(NotFoundError, KeyError, ValueError):
         )
 
 
-class RowNotFoundError(NotFoundError, IndexError, ValueError):
+class RowNotFoundError(NotFoundError, IndexError, ValueError, OSError):
     """A row number, row id or row address names no row, or a deleted one.
 
-    An ``IndexError`` as for any sequence, and a ``ValueError`` as in pylance.
+    An ``IndexError`` as for any sequence, a ``ValueError`` as of files, and an ``OSError`` as of ``take``, in pylance.
     """
 
     def __init__(self, what: str) -> None:
@@ -391,8 +391,8 @@ class RefExistsError(ExistsError, ValueError):
     """There is a tag or branch of this name already; a ``ValueError`` as in pylance."""
 
 
-class SchemaError(LanceError, ValueError):
-    """Two schemas do not match.
+class SchemaError(LanceError, ValueError, OSError):
+    """Two schemas do not match; an ``OSError`` as of writes and changes in pylance.
 
     Attributes
     ----------
@@ -405,8 +405,10 @@ class SchemaError(LanceError, ValueError):
         self.difference = printable(difference)
 
 
-class ExpressionError(LanceError, ValueError):
+class ExpressionError(LanceError, ValueError, OSError):
     """A filter or a computed column cannot be parsed or does not fit the schema.
+
+    A ``ValueError`` as of scans, and an ``OSError`` as of ``delete`` and ``add_columns``, in pylance.
 
     Attributes
     ----------

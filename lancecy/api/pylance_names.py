@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -52,7 +53,17 @@ FRAGMENT_NAMES: Mapping[str, str] = {
 """The same for ``LanceFragment``."""
 
 
-class RefusedNames:
+class _Refusing(ABCMeta):
+    """The class of :class:`RefusedNames`: static methods of pylance are missing on the class itself."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> Any:
+            refused = f"type object {cls.__name__!r} has no attribute {name!r}"
+            raise AttributeError(f"{refused}{_advice(cls, name)}", name=name, obj=cls)
+
+
+class RefusedNames(metaclass=_Refusing):
     """Base class of objects whose missing attributes are explained."""
 
     _refused_names: ClassVar[Mapping[str, str]] = {}
@@ -60,11 +71,13 @@ class RefusedNames:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            advice = self._refused_names.get(name)
-            why = "" if advice is None else f", which pylance has: {advice}"
-            raise AttributeError(
-                f"{type(self).__name__!r} object has no attribute {name!r}{why}", name=name, obj=self
-            )
+            refused = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(f"{refused}{_advice(type(self), name)}", name=name, obj=self)
+
+
+def _advice(kind: type[RefusedNames], name: str) -> str:
+    advice = kind._refused_names.get(name)
+    return "" if advice is None else f", which pylance has: {advice}"
 
 
 class CallableDict(dict[_K, _V]):

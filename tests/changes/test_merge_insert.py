@@ -282,6 +282,21 @@ def test_primary_key_is_the_default(tmp_path: Path) -> None:
     assert ds.merge_insert()._on == ("b", "a")
 
 
+@pytest.mark.parametrize("on", ["USER-ID", "`user-id`", ["User-Id", "user-id"]])
+def test_keys_are_named_as_in_filters(tmp_path: Path, on: Any) -> None:
+    ds = lancecy.write_dataset({"user-id": [1, 2], "V": [1, 2]}, tmp_path / "t")
+    assert upsert(ds, on).execute({"user-id": [2, 3], "V": [5, 6]}) == counts(1, 1, 0)
+    assert sorted(ds.to_table()["V"].to_pylist()) == [1, 5, 6]
+
+
+@pytest.mark.parametrize("on", ["ID", "s.x", "none"])
+def test_names_of_no_column_or_of_two_are_no_keys(tmp_path: Path, on: str) -> None:
+    ds = lancecy.write_dataset({"id": [1], "Id": [2], "s": [{"x": 1}]}, tmp_path / "t")
+    with pytest.raises(ColumnNotFoundError, match=on):
+        ds.merge_insert(on)
+    assert ds.merge_insert("Id")._on == ("Id",)
+
+
 SORTED: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
     "int": (pa.int32(), lambda n: n - 4000),
     "uint": (pa.uint64(), lambda n: 2**63 + n),

@@ -157,7 +157,13 @@ def test_what_is_missing_says_what_to_do(ds: lancecy.Dataset) -> None:
         ds.get_fragments()[0].physical_schema  # type: ignore[attr-defined]  # noqa: B018
     with pytest.raises(AttributeError, match="'Dataset' object has no attribute 'verson'$"):
         ds.verson  # type: ignore[attr-defined]  # noqa: B018
-    assert not hasattr(ds, "create_index")
+    with pytest.raises(
+        AttributeError, match="'Dataset' has no attribute 'drop', which pylance has: remove the"
+    ):
+        lancecy.LanceDataset.drop(ds.uri)  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="'Dataset' has no attribute 'verson'$"):
+        lancecy.Dataset.verson  # type: ignore[attr-defined]  # noqa: B018
+    assert not hasattr(ds, "create_index") and not hasattr(lancecy.Dataset, "create_index")
 
 
 def test_commit_is_a_method_too(ds: lancecy.Dataset) -> None:
@@ -264,6 +270,29 @@ ERRORS: dict[str, Callable[[Any, Any], Any]] = {
         ds.uri, module.LanceOperation.Restore(77), read_version=1
     ),
     "a conflict": lambda module, ds: _conflicting(module, ds.uri),
+    "a table": lambda module, ds: module.dataset(f"{ds.uri}_missing"),
+    "a column of appended rows": lambda module, ds: module.write_dataset({"b": [1]}, ds, mode="append"),
+    "the type of appended rows": lambda module, ds: module.write_dataset({"a": ["b"]}, ds, mode="append"),
+    "the type of merged rows": lambda _, ds: (
+        ds.merge_insert("a").when_matched_update_all().execute({"a": ["b"]})
+    ),
+    "a key that repeats": lambda _, ds: ds.merge_insert("a").when_matched_update_all().execute({"a": [1, 1]}),
+    "a column there is already": lambda _, ds: ds.add_columns({"a": "1"}),
+    "a column of an expression": lambda _, ds: ds.add_columns({"b": "nope + 1"}),
+    "too few values": lambda _, ds: ds.add_columns(pa.table({"b": [1]})),
+    "a column to alter": lambda _, ds: ds.alter_columns({"path": "nope", "name": "b"}),
+    "a value that a type has not": lambda _, ds: (
+        ds.update({"a": "1024"}),
+        ds.alter_columns({"path": "a", "data_type": pa.int8()}),
+    ),
+    "a key to join by": lambda _, ds: ds.merge(pa.table({"a": [1], "b": [1]}), "nope"),
+    "a column of deleted rows": lambda _, ds: ds.delete("nope = 1"),
+    "a condition of deleted rows": lambda _, ds: ds.delete("a >"),
+    "a column of counted rows": lambda _, ds: ds.count_rows("nope = 1"),
+    "a condition of scanned rows": lambda _, ds: ds.to_table(filter="a >"),
+    "a row": lambda _, ds: ds.take([99]),
+    "a row of a fragment": lambda _, ds: ds.get_fragments()[0].take([99]),
+    "a field to describe": lambda _, ds: ds.update_field_metadata({"nope": {"k": "v"}}),
 }
 
 

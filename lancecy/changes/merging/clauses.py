@@ -96,6 +96,7 @@ def keys_named(on: str | Iterable[str] | None, schema: Schema) -> tuple[str, ...
     Parameters
     ----------
     on : str or iterable of str, optional
+        A name may differ in case, if one column is meant.
     schema : Schema
         Of the table.
 
@@ -117,10 +118,14 @@ def keys_named(on: str | Iterable[str] | None, schema: Schema) -> tuple[str, ...
         names = [field.name for field in sorted(keys, key=lambda f: f.unenforced_primary_key_position)]
     if not names:
         raise ValueError("a merge needs key columns: name them, as in merge_insert('id')")
-    for name in names:
-        if name not in schema.names:
-            raise ColumnNotFoundError(name, schema.names)
-    return tuple(dict.fromkeys(names))
+    return tuple(dict.fromkeys(_column(name, schema) for name in names))
+
+
+def _column(name: str, schema: Schema) -> str:
+    path = schema.resolve_any_case(name)
+    if len(path) > 1:
+        raise ColumnNotFoundError(name, schema.names)
+    return path[0]
 
 
 def rules_of(clauses: Clauses, on: tuple[str, ...], table: Schema, source: pa.Schema, instant: int) -> Rules:
