@@ -22,7 +22,7 @@ from lancecy.store.folders import names_in, remove_folder
 from lancecy.store.new_file import TEMPORARY
 from lancecy.store.paths import check_path, is_safe_path
 from lancecy.table.location import TableLocation
-from lancecy.table.paths import VERSIONS
+from lancecy.table.paths import VERSIONS, parse_manifest_name
 
 __all__ = ["DEREGISTERED", "RESERVED", "Directories"]
 
@@ -125,12 +125,16 @@ class Directories:
         return bool(found) and DEREGISTERED not in found
 
     def has_versions(self, directory: str) -> bool:
-        """Whether a directory has a version of a table."""
+        """Whether a directory has a version of a table, or one that is being written."""
         return next(iter(self._store.list(f"{check_path(directory)}/{VERSIONS}")), None) is not None
 
     def is_only_declared(self, directory: str) -> bool:
-        """Whether a directory is reserved for a table without data."""
-        return RESERVED in self.contents(directory) and not self.has_versions(directory)
+        """Whether a directory is reserved for a table without data, also while another process writes the first version."""
+        if RESERVED not in self.contents(directory):
+            return False
+        listed = self._store.list(f"{check_path(directory)}/{VERSIONS}")
+        parsed = (parse_manifest_name(meta.path.rpartition("/")[2]) for meta in listed)
+        return all(found is None or found.staged or found.detached for found in parsed)
 
     def mark(self, directory: str, marker: str, content: bytes = _CONTENT) -> bool:
         """Put a marker into a directory.
