@@ -157,7 +157,7 @@ def test_all_columns_of_a_small_remote_file_take_few_rounds(tmp_path: Path, vers
 @pytest.mark.parametrize("size", [None, 1, 10**9])
 def test_stated_size_does_not_matter(tmp_path: Path, version: str, size: int | None) -> None:
     written(tmp_path / "t", pa.table({"a": [1, 2]}), version)
-    reader, files, fields = opened(load_table(tmp_path / "t"), size=size)
+    reader, files, fields = opened(load_table(tmp_path / "t"), file_size_bytes=size)
     assert column(reader, files, fields[0]).to_pylist() == [1, 2]
 
 
@@ -268,13 +268,15 @@ def test_manifest_and_footer_must_agree(tmp_path: Path, version: str, stated: tu
     written(tmp_path / "t", pa.table({"a": [1, 2]}), version)
     table = load_table(tmp_path / "t")
     if version == f"{stated[0]}.{stated[1]}":
-        opened(table, major=stated[0], minor=stated[1])
+        opened(table, file_major_version=stated[0], file_minor_version=stated[1])
         return
     if (version, stated) == ("2.1", (2, 0)):
-        opened(table, major=2, minor=0)  # the version that release 0.16 wrote into manifests
+        opened(
+            table, file_major_version=2, file_minor_version=0
+        )  # the version that release 0.16 wrote into manifests
         return
     with pytest.raises(FormatError, match=f"of version {version}"):
-        opened(table, major=stated[0], minor=stated[1])
+        opened(table, file_major_version=stated[0], file_minor_version=stated[1])
 
 
 @pytest.mark.interop
@@ -286,7 +288,7 @@ def test_pre_stable_2_1_files_have_pages_of_2_0(tmp_path: Path) -> None:
     data = bytearray(Path(name).read_bytes())
     data[-8:-4] = b"\x02\0\x01\0"
     Path(name).write_bytes(bytes(data))
-    reader, files, fields = opened(load_table(tmp_path / "t"), major=2, minor=1)
+    reader, files, fields = opened(load_table(tmp_path / "t"), file_major_version=2, file_minor_version=1)
     for field in fields:
         assert column(reader, files, field).to_pylist() == table[field.name].to_pylist()
 
@@ -300,7 +302,7 @@ def test_file_under_the_label_of_another_version(tmp_path: Path, version: str) -
     data = bytearray(Path(name).read_bytes())
     data[-8:-4] = b"\0\0\x03\0"
     Path(name).write_bytes(bytes(data))
-    reader, files, fields = opened(load_table(tmp_path / "t"), major=2, minor=0)
+    reader, files, fields = opened(load_table(tmp_path / "t"), file_major_version=2, file_minor_version=0)
     with pytest.raises(FormatError, match="ArrayEncoding"):
         column(reader, files, fields[0])
 
