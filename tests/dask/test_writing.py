@@ -369,7 +369,7 @@ def test_failed_create_leaves_nothing(client: Client, tmp_path: Path, failure: A
     spread: dict[str, Any] = {"initial_bases": [disk], "target_bases": ["disk"]}
     for options in ({}, spread):
         failing = as_dask(frame()).map_partitions(
-            failure, str(tmp_path), 3, meta=frame(0), enforce_metadata=False
+            failure, str(tmp_path), 1, meta=frame(0), enforce_metadata=False
         )
         with client.as_current(), pytest.raises((RuntimeError, SchemaError)) as raised:
             lancecy.write_dask(failing, place, compute_kwargs={"scheduler": client}, **options)
