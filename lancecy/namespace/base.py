@@ -88,9 +88,8 @@ class NamespaceBase(LanceNamespace):
     @with_codes
     def __init__(self, session: Session | None = None, **properties: Any) -> None:
         self._given = dict(properties)
-        self._calls = Calls()
         self._properties = Properties.parse(properties)
-        self._calls.is_counting = self._properties.ops_metrics_enabled
+        self._calls = Calls(self._properties.ops_metrics_enabled)
         self._session = session or default()
         untrusted = self._properties.untrusted
         self._root = TableLocation.of(self._properties.root, self._properties.storage_options, untrusted)

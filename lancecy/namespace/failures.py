@@ -79,23 +79,27 @@ def coded(error: BaseException) -> codes.LanceNamespaceError | None:
 class Calls:
     """How often each operation of a namespace was called.
 
+    Parameters
+    ----------
+    is_counting : bool
+        Otherwise nothing is counted.
+
     Examples
     --------
-    >>> calls = Calls()
-    >>> calls.is_counting = True
+    >>> calls = Calls(is_counting=True)
     >>> calls.add("list_tables")
     >>> calls.counts()
     {'list_tables': 1}
     """
 
-    def __init__(self) -> None:
-        self.is_counting = False
+    def __init__(self, is_counting: bool) -> None:
+        self._is_counting = is_counting
         self._counts: Counter[str] = Counter()
         self._lock = threading.Lock()
 
     def add(self, name: str) -> None:
-        """Count a call of an operation, if calls are counted."""
-        if self.is_counting:
+        """Count a call of an operation."""
+        if self._is_counting:
             with self._lock:
                 self._counts[name] += 1
 

@@ -134,7 +134,7 @@ class Directories:
             return False
         listed = self._store.list(f"{check_path(directory)}/{VERSIONS}")
         parsed = (parse_manifest_name(meta.path.rpartition("/")[2]) for meta in listed)
-        return all(found is None or found.staged or found.detached for found in parsed)
+        return not any(found is not None and found.is_published for found in parsed)
 
     def mark(self, directory: str, marker: str, content: bytes = _CONTENT) -> bool:
         """Put a marker into a directory.

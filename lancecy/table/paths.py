@@ -95,6 +95,11 @@ class ManifestName:
     detached: bool = False
     staged: bool = False
 
+    @property
+    def is_published(self) -> bool:
+        """Whether it is the name of a version in the history."""
+        return not self.detached and not self.staged
+
 
 def parse_manifest_name(name: str) -> ManifestName | None:
     """The parsed name of a file in ``_versions/``, or None if it is not a manifest's.

@@ -77,7 +77,7 @@ class ListedManifest:
 
     @property
     def is_history(self) -> bool:
-        return not self.name.detached and not self.name.staged
+        return self.name.is_published
 
 
 class Needs:

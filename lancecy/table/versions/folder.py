@@ -46,7 +46,7 @@ def published(metas: Iterable[ObjectMeta]) -> Iterator[ManifestLocation]:
     for meta in metas:
         folder, _, name = meta.path.rpartition("/")
         parsed = parse_manifest_name(name) if folder == VERSIONS else None
-        if parsed is not None and not parsed.detached and not parsed.staged:
+        if parsed is not None and parsed.is_published:
             yield ManifestLocation(parsed.version, meta.path, meta.size, parsed.naming, meta.identity)
 
 
