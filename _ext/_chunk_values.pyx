@@ -1,20 +1,21 @@
 """Decodes levels and values of rows of mini-block chunks.
 
 What the chunks of a page have in common is a program: thirteen numbers that say where levels and values are
-and how they are coded. Each chunk is visited once: its header is parsed, and the levels and values of its
-rows are decoded.
+and how they are coded. Chunks of pages that are coded in different ways have several. Each chunk is visited
+once: its header is parsed, and the levels and values of its rows are decoded.
 """
 
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from bitpack cimport BLOCK, ROW_BYTES, Packing, blocks_run, inline_run, packing_of
-from chunk_parts cimport Header, Place, header_of, part_into
+from bitpack cimport BLOCK, ROW_BYTES, Packing, blocks_run, inline_run
+from chunk_parts cimport Place, part_into
+from chunk_programs cimport BLOCKS, INLINE, MOST_PROGRAMS, TEXT, Codec, Program, programs_into
 from cursor cimport (
     FAULT_CHUNK_OFFSETS, FAULT_CHUNK_PARTS, FAULT_CHUNK_SHORT, FAULT_LEVEL_COUNT, FAULT_NONE, FAULT_TOO_MANY,
     ChunkRuns, Fault, check_chunk_runs, load16, prefetch,
 )
-from fastlanes cimport ones, row_of
+from fastlanes cimport row_of
 from offsets cimport Raw, first_bad_offset, rebase_offsets, signed_offset
 
 from lancecy.kernels._codes import fail
@@ -22,27 +23,10 @@ from lancecy.kernels._codes import fail
 __all__ = ["read_chunks"]
 
 cdef enum:
-    PLAIN = 1
-    INLINE = 2
-    BLOCKS = 3
-    TEXT = 4
-    NUMBERS = 13
     AHEAD = 16  # chunks to prefetch ahead: for scattered rows every header is on its own page of memory
     RUNS_AHEAD = 8  # runs to prefetch ahead, and the longest runs for which it pays
     SHORT = 4
 
-
-cdef struct Codec:  # of levels or values: an integer of `nbytes` each, or bytes of strings
-    int64_t kind
-    int64_t nbytes
-    Packing packing
-    bint raw_tail
-
-cdef struct Program:
-    Header header
-    Py_ssize_t buffer
-    Codec levels
-    Codec values
 
 cdef struct Parts:  # of a chunk, and how many levels it states, modulo 65536
     int64_t num_levels
@@ -58,45 +42,6 @@ cdef struct Output:  # where the next levels and values go; `total` bytes of str
     int64_t *lengths
     int64_t total
     int64_t row
-
-
-cdef Codec _codec(const int64_t[::1] numbers, Py_ssize_t first, bint is_level) except *:
-    # bounds: checked by Cython.
-    cdef Codec codec
-    cdef int64_t bits = numbers[first + 1], packed = numbers[first + 2]
-    codec.kind, codec.nbytes, codec.raw_tail = numbers[first], bits >> 3, numbers[first + 3] != 0
-    codec.packing = packing_of(8)
-    if not (0 if is_level else PLAIN) <= codec.kind <= (BLOCKS if is_level else TEXT):
-        raise ValueError("a program has an unknown kind of levels or values")
-    if codec.kind == 0:
-        return codec
-    if (
-        bits <= 0 or bits & 7 or bits >> 3 > INT32_MAX or (is_level and bits != 16)
-        or (codec.kind == TEXT and bits != 32 and bits != 64)
-        or (codec.kind == BLOCKS and not 0 <= packed <= bits)
-    ):
-        raise ValueError("a program has levels or values of an impossible width")
-    if codec.kind == INLINE or codec.kind == BLOCKS:
-        codec.packing = packing_of(bits)
-    if codec.kind == BLOCKS:
-        codec.packing.width, codec.packing.mask = <uint64_t> packed, ones(<uint64_t> packed)
-    return codec
-
-
-cdef Program _program(const int64_t[::1] numbers) except *:
-    # bounds: checked by Cython.
-    cdef Program program
-    if numbers.shape[0] != NUMBERS:
-        raise ValueError("a program has 13 numbers")
-    program.header = header_of(numbers[1] != 0, numbers[2] != 0, numbers[3], numbers[0])
-    program.buffer = numbers[4]
-    if not 0 <= program.buffer < program.header.num_buffers:
-        raise ValueError("a program has no buffer of that number")
-    program.levels = _codec(numbers, 5, True)
-    program.values = _codec(numbers, 9, False)
-    if (program.levels.kind != 0) and program.header.def_bytes == 0:
-        raise ValueError("a program has levels that no chunk has")
-    return program
 
 
 cdef int32_t _parts(
@@ -216,15 +161,28 @@ cdef int64_t _expect(
     return 0
 
 
+cdef int32_t _levels(
+    Program *program, const uint8_t *memory, const Parts *parts, int64_t stored, int64_t start, int64_t count,
+    uint8_t *out,
+) except -1 nogil:
+    # The levels of a run, zeros where chunks have none; returns a fault. bounds: as _read.
+    if program.levels.kind == 0:
+        memset(out, 0, 2 * count)
+        return FAULT_NONE
+    return _decode(&program.levels, memory + parts.levels, parts.levels_size, stored, start, count, out)
+
+
 cdef int64_t _read(
-    const ChunkRuns *runs, const uint8_t *memory, int64_t memory_size, Program *program, Output *out,
-    Fault *fault,
+    const ChunkRuns *runs, const uint8_t *memory, int64_t memory_size, Program *programs,
+    const int64_t *numbers, Output *out, Fault *fault,
 ) except -1 nogil:
     # bounds: check_chunk_runs has shown that the chunks of runs are in memory and the runs within them, and
-    # that there is room for the values and levels of all runs; parts lie within their chunk.
+    # that there is room for the values and levels of all runs; parts lie within their chunk. `numbers` is NULL
+    # or has a number below that of the programs for every chunk.
     cdef Py_ssize_t r
     cdef int64_t chunk, count, parsed = -1
     cdef Parts parts = Parts(0, 0, 0, 0, 0)
+    cdef Program *program = programs
     for r in range(runs.num_runs):
         chunk, count = runs.chunks[r], runs.run_counts[r]
         if count == 0:
@@ -238,15 +196,16 @@ cdef int64_t _read(
             _expect(runs, r + RUNS_AHEAD, parsed, memory, memory_size, program, &parts)
         fault.index = chunk
         if chunk != parsed:
+            if numbers is not NULL:
+                program = programs + numbers[chunk]
             fault.code = _parts(memory, runs.positions[chunk], runs.lengths[chunk], program, &parts)
             parsed = chunk
             if fault.code == FAULT_NONE and program.levels.kind != 0:
                 if (parts.num_levels ^ runs.counts[chunk]) & 0xFFFF:
                     fault.code = FAULT_LEVEL_COUNT
-        if fault.code == FAULT_NONE and program.levels.kind != 0:
-            fault.code = _decode(
-                &program.levels, memory + parts.levels, parts.levels_size, runs.counts[chunk], runs.starts[r],
-                count, out.levels,
+        if fault.code == FAULT_NONE and out.levels is not NULL:
+            fault.code = _levels(
+                program, memory, &parts, runs.counts[chunk], runs.starts[r], count, out.levels
             )
             out.levels += 2 * count
         if fault.code == FAULT_NONE:
@@ -278,8 +237,23 @@ cdef ChunkRuns _runs(
     return found
 
 
+cdef const int64_t *_numbers(
+    const int64_t[::1] numbers, Py_ssize_t num_chunks, Py_ssize_t num_programs
+) except? NULL:
+    # The number of the program of each chunk; NULL if all have the first. bounds: checked by Cython.
+    cdef Py_ssize_t chunk
+    if numbers is None or num_chunks == 0:
+        return NULL
+    if numbers.shape[0] < num_chunks:
+        raise ValueError("program_numbers has fewer entries than there are chunks")
+    for chunk in range(num_chunks):
+        if not 0 <= numbers[chunk] < num_programs:
+            raise ValueError("a chunk has a program that is not there")
+    return &numbers[0]
+
+
 cdef Output _output(
-    const Program *program, uint16_t[::1] levels, uint8_t[::1] values, int64_t[:, ::1] spans,
+    const Program *program, bint has_levels, uint16_t[::1] levels, uint8_t[::1] values, int64_t[:, ::1] spans,
     Py_ssize_t num_runs,
 ) except *:
     # Room for levels, values and spans, as large as the program needs; `row` is how many values there is room
@@ -289,7 +263,7 @@ cdef Output _output(
     if values.shape[0] % program.values.nbytes or (is_text and values.shape[0] == 0):
         raise ValueError("out_values does not have the size of whole values")
     out.row = values.shape[0] // program.values.nbytes - is_text
-    if (levels is None) != (program.levels.kind == 0) or (spans is None) == is_text:
+    if (levels is None) == has_levels or (spans is None) == is_text:
         raise ValueError("out_levels and out_spans are for levels and for strings, and they need them")
     if levels is not None:
         if levels.shape[0] != out.row:
@@ -310,7 +284,8 @@ def read_chunks(
     Py_ssize_t num_chunks,
     const int64_t[:, ::1] runs not None,
     Py_ssize_t num_runs,
-    const int64_t[::1] program not None,
+    const int64_t[:, ::1] programs not None,
+    const int64_t[::1] program_numbers or None,
     uint16_t[::1] out_levels or None,
     uint8_t[::1] out_values not None,
     int64_t[:, ::1] out_spans or None,
@@ -325,14 +300,16 @@ def read_chunks(
     runs : (3, room) int64
         Chunk, first value and number of values of each run; the first ``num_runs`` columns. Other chunks are
         ignored.
-    program : (13,) int64
-        Width of the size of a value buffer (2 or 4); whether chunks have repetition and definition levels;
+    programs : (num_programs, 13) int64
+        At most 64, whose values have one width. Each has: width of the size of a value buffer (2 or 4); whether chunks have repetition and definition levels;
         value buffers of a chunk, and which of them is read; four numbers each of the definition levels and
         the values: how they are coded (0 not wanted, 1 plain, 2 blocks with their width, 3 blocks of one
         width, 4 strings with offsets), bits of a number or an offset, bits of a packed number, whether the
         last block may be unpacked.
+    program_numbers : (room,) int64 or None
+        The program of each chunk; None: all have the first.
     out_levels : (num_values,) uint16 or None
-        Definition levels; None if the program does not want them.
+        Definition levels, 0 in chunks whose program does not want them; None if no program does.
     out_values : (num_values * bits / 8,) uint8
         The values of all runs, or for strings ``num_values + 1`` offsets from 0, little-endian.
     out_spans : (2, num_runs) int64 or None
@@ -347,7 +324,7 @@ def read_chunks(
     TruncatedError
         A chunk passes the end of ``memory`` or is too short for its values (the chunk).
     ValueError
-        The program is impossible, or an array does not have its size.
+        A program is impossible or not there, or an array does not have its size.
 
     Source: file sheet 2.1, sections 3.1 to 3.5.
 
@@ -356,24 +333,26 @@ def read_chunks(
     >>> import numpy as np
     >>> from lancecy.kernels import read_chunks
     >>> chunk = np.frombuffer(np.array([0, 6, 0, 0, 7, 8, 9, 0], "<u2").tobytes(), np.uint8)
-    >>> program, out = np.array([2, 0, 0, 1, 0, 0, 0, 0, 0, 1, 16, 0, 0]), np.empty(4, np.uint8)
+    >>> programs, out = np.array([[2, 0, 0, 1, 0, 0, 0, 0, 0, 1, 16, 0, 0]]), np.empty(4, np.uint8)
     >>> chunks, runs = np.array([[0], [16], [3]]), np.array([[0], [1], [2]])
-    >>> read_chunks(chunk, chunks, 1, runs, 1, program, None, out, None)
+    >>> read_chunks(chunk, chunks, 1, runs, 1, programs, None, None, out, None)
     >>> out.view("<u2").tolist()
     [8, 9]
     """
     cdef Fault fault = Fault(FAULT_NONE, 0)
-    cdef Program parsed = _program(program)
+    cdef Program parsed[MOST_PROGRAMS]
+    cdef bint has_levels = programs_into(programs, parsed)
     cdef ChunkRuns found = _runs(chunks, num_chunks, runs, num_runs)
-    cdef Output out = _output(&parsed, out_levels, out_values, out_spans, num_runs)
+    cdef const int64_t *numbers = _numbers(program_numbers, num_chunks, programs.shape[0])
+    cdef Output out = _output(parsed, has_levels, out_levels, out_values, out_spans, num_runs)
     cdef const uint8_t *source = &memory[0] if memory.shape[0] > 0 else NULL
     cdef int64_t num_values = out.row
     with nogil:
         check_chunk_runs(&found, memory.shape[0], num_values, &fault)
         if fault.code == FAULT_NONE:
             out.row = 0
-            if parsed.values.kind == TEXT:
-                memset(out.values, 0, parsed.values.nbytes)
-            _read(&found, source, memory.shape[0], &parsed, &out, &fault)
+            if parsed[0].values.kind == TEXT:
+                memset(out.values, 0, parsed[0].values.nbytes)
+            _read(&found, source, memory.shape[0], parsed, numbers, &out, &fault)
     if fault.code != FAULT_NONE:
         fail(fault.code, fault.index)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
+from lancecy.encodings.blocks.memory import uninitialized
 from lancecy.encodings.model.chunks import row_ranges, starts_of
 from lancecy.encodings.model.layouts import BlobPage, PageSpec, is_structural
 from lancecy.encodings.model.pages import Column, PageMemory
@@ -176,8 +177,11 @@ def kept_columns(
             positions[order] = span.positions - start
             memory = PageMemory(cache, ("page", owner, number))
             found[number] = replace(column, positions=positions, memory=memory)
-        # A copy, so that a field keeps no bytes of others.
-        own = span.memory if len(fields) == 1 else span.memory[start:stop].copy()
+        own = span.memory
+        if len(fields) > 1:
+            # A copy, so that a field keeps no bytes of others.
+            own = uninitialized(stop - start, np.uint8)
+            own[:] = span.memory[start:stop]
         own.flags.writeable = False
         kept.append(KeptColumns(found, own, maps))
         start = stop
@@ -254,7 +258,7 @@ def _round(
             requests.append(Ranges(files[number], at_source, sizes))
             targets.append(at_target)
     spans = yield requests
-    memory = np.empty(int(ends[-1]) if ends.size else 0, np.uint8)
+    memory = uninitialized(int(ends[-1]) if ends.size else 0, np.uint8)
     for span, request, target in zip(spans, requests, targets, strict=True):
         kernels.place_spans(span.memory, span.positions, request.lengths, memory, target)
     if maps is not None:

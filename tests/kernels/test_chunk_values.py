@@ -119,7 +119,7 @@ def read(
     out = np.full((size + is_text) * values[1] // 8, 77, np.uint8)
     spans = np.full((2, len(runs)), 77) if is_text else None
     tables = (chunks, len(stored), table(*runs), len(runs))
-    kernels.read_chunks(memory_of(*stored), *tables, program, out_levels, out, spans)
+    kernels.read_chunks(memory_of(*stored), *tables, program[None], None, out_levels, out, spans)
     return (
         None if out_levels is None else out_levels.tolist(),
         out.tobytes(),
@@ -205,6 +205,51 @@ def test_strings_are_offsets_and_spans(kernels: Kernels, width: int) -> None:
     assert spans == [[first, 0, first + 1, len(stored) + first + 1], [1, 0, 3, 3]]
 
 
+def test_chunks_of_several_programs(kernels: Kernels) -> None:
+    values = numbers(32, 7, 1000)
+    stored = [
+        chunk(u16(1, 0), values[:2].tobytes(), levels=2, num_rep_def=1),
+        chunk(inline_chunk(values, 7), levels=0, num_rep_def=0),
+        chunk(b"other", values[:3].tobytes(), levels=0, num_rep_def=0, size_width=4),
+    ]
+    lengths = [len(each) for each in stored]
+    chunks = table((0, lengths[0], 2), (lengths[0], lengths[1], 1000), (sum(lengths[:2]), lengths[2], 3))
+    programs = np.stack(
+        [
+            i64(2, 0, 0, 1, 0, *NONE, INLINE, 32, 0, 0),
+            i64(2, 0, 1, 1, 0, *U16, PLAIN, 32, 0, 0),
+            i64(4, 0, 0, 2, 1, *NONE, PLAIN, 32, 0, 0),
+        ]
+    )
+    runs = table((0, 0, 2), (1, 500, 2), (2, 1, 2), (0, 1, 1))
+    levels, out = np.full(7, 77, np.uint16), np.empty(28, np.uint8)
+    tables = (memory_of(*stored), chunks, 3, runs, 4)
+    kernels.read_chunks(*tables, programs, i64(1, 0, 2), levels, out, None)
+    assert levels.tolist() == [1, 0, 0, 0, 0, 0, 0]
+    assert out.view("<u4").tolist() == values[[0, 1, 500, 501, 1, 2, 1]].tolist()
+
+
+@pytest.mark.parametrize(
+    ("programs", "which", "error"),
+    [
+        ([], i64(0), "one program"),
+        ([(2, 0, 0, 1, 0, *NONE, *U16)] * 65, i64(0), "at most 64"),
+        ([(2, 0, 0, 1, 0, *NONE, *U16), (2, 0, 0, 1, 0, *NONE, PLAIN, 32, 0, 0)], i64(0), "width"),
+        ([(2, 0, 0, 1, 0, *NONE, PLAIN, 32, 0, 0), (2, 0, 0, 1, 0, *NONE, TEXT, 32, 0, 0)], i64(0), "width"),
+        ([(2, 0, 0, 1, 0, *NONE, *U16)], i64(1), "not there"),
+        ([(2, 0, 0, 1, 0, *NONE, *U16)], i64(-1), "not there"),
+        ([(2, 0, 0, 1, 0, *NONE, *U16)], i64(), "fewer"),
+    ],
+)
+def test_programs_that_do_not_fit_together_are_refused(
+    kernels: Kernels, programs: list[tuple[int, ...]], which: NDArray[np.int64], error: str
+) -> None:
+    numbers_ = np.array(programs, np.int64).reshape(-1, 13)
+    tables = (memory_of(bytes(64)), table((0, 64, 1)), 1, table((0, 0, 1)), 1)
+    with pytest.raises(ValueError, match=error):
+        kernels.read_chunks(*tables, numbers_, which, None, np.empty(2, np.uint8), None)
+
+
 @pytest.mark.parametrize(
     ("stored", "levels", "values", "error"),
     [
@@ -265,7 +310,16 @@ def test_impossible_programs_are_refused(kernels: Kernels, program: tuple[int, .
     out = np.empty(2, np.uint8)
     with pytest.raises(ValueError, match="program|buffer|bits|size_width") as caught:
         kernels.read_chunks(
-            memory_of(bytes(64)), table((0, 64, 1)), 1, table((0, 0, 1)), 1, i64(*program), None, out, None
+            memory_of(bytes(64)),
+            table((0, 64, 1)),
+            1,
+            table((0, 0, 1)),
+            1,
+            i64(*program)[None],
+            None,
+            None,
+            out,
+            None,
         )
     assert not isinstance(caught.value, FormatError)
 
@@ -303,12 +357,20 @@ def test_reading_agrees_with_the_twin(data: st.DataObject) -> None:
         )
     )
     size = sum(run[2] for run in runs if 0 <= run[2] < 1000) + data.draw(st.sampled_from([0, 0, 0, 1]))
+    first = (2, 0, levels[0] > 0, 1, 0, *levels, *kind)
+    other = data.draw(
+        st.sampled_from([one for one in KINDS if one[1] == kind[1] and (one[0] == TEXT) == (kind[0] == TEXT)])
+    )
+    more = [(data.draw(st.sampled_from([2, 4])), 0, 0, 1, 0, *NONE, *other)]
+    programs = np.array([first, *data.draw(st.sampled_from([[], more]))], np.int64)
+    which = data.draw(
+        st.none() | st.tuples(st.integers(0, 2), st.integers(-1, 1)).map(lambda pair: i64(*pair))
+    )
 
     def call(kernels: Kernels) -> object:
         out_levels = np.zeros(size, np.uint16) if levels[0] else None
         out = np.zeros((size + (kind[0] == TEXT)) * kind[1] // 8, np.uint8)
         spans = np.zeros((2, len(runs)), np.int64) if kind[0] == TEXT else None
-        program = i64(2, 0, levels[0] > 0, 1, 0, *levels, *kind)
         try:
             kernels.read_chunks(
                 memory_of(bytes(stored)),
@@ -316,7 +378,8 @@ def test_reading_agrees_with_the_twin(data: st.DataObject) -> None:
                 2,
                 table(*runs),
                 len(runs),
-                program,
+                programs,
+                which,
                 out_levels,
                 out,
                 spans,

@@ -7,6 +7,7 @@ parts are ``spec`` nodes. Layers are ordered inner to outer, as in the file.
 from __future__ import annotations
 
 import enum
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -110,6 +111,8 @@ class MiniBlock:
         Value slots of the page.
     is_large : bool
         Whether chunk sizes are words of 32 bits instead of 16.
+    shared_shape : MiniBlock or None
+        What :attr:`shape` gives, if pages of other lengths share it.
     """
 
     layers: tuple[Layer, ...]
@@ -122,6 +125,28 @@ class MiniBlock:
     has_index: bool
     num_items: int
     is_large: bool
+    shared_shape: MiniBlock | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def shape(self) -> MiniBlock:
+        """The layout without the number of items: equal for pages that differ in their length alone."""
+        return replace(self, num_items=0) if self.shared_shape is None else self.shared_shape
+
+    def of_items(self, num_items: int) -> MiniBlock:
+        """The layout of a page of so many items; this one is its shape."""
+        return MiniBlock(
+            self.layers,
+            self.rep,
+            self.definition,
+            self.values,
+            self.dictionary,
+            self.num_dictionary_items,
+            self.num_buffers,
+            self.has_index,
+            num_items,
+            self.is_large,
+            self,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ from lancecy.encodings.v21.chunk_tables import (
     word_bytes,
 )
 from lancecy.encodings.v21.miniblock import ChunkRows, decoded, decoded_together
-from lancecy.encodings.v21.programs import PageSymbols, Wanted, program_of
+from lancecy.encodings.v21.programs import PageSymbols, Program, Wanted, program_of
 from lancecy.encodings.v21.repdef import LeafPage
 from lancecy.errors import FormatError, UnsupportedError
 from lancecy.limits import Limits
@@ -63,6 +63,8 @@ _MOST_BYTES = 256 << 10
 """Most bytes to decode of a page on average: the steps for more take little of their time."""
 _CHUNK_BYTES = 4096
 """What a row that is read alone needs about."""
+_MOST_PROGRAMS = 64
+"""Most programs of one kernel call."""
 _NONE = np.empty(0, np.int64)
 
 
@@ -89,6 +91,15 @@ class JoinedPages:
         return found
 
     @property
+    def specs(self) -> list[MiniBlock]:
+        """The spec of each page."""
+        specs = self.column.specs[self.first : self.last]
+        found = [spec for spec in specs if isinstance(spec, MiniBlock)]
+        if len(found) < len(specs):
+            raise TypeError("pages without chunks are read alone")
+        return found
+
+    @property
     def spec(self) -> MiniBlock:
         """What the pages have in common."""
         spec = self.column.specs[self.first]
@@ -111,8 +122,7 @@ class JoinedPages:
         """(num_pages,) int64: value slots of each page."""
         if max_repetition(self.spec.layers) == 0:
             return np.diff(self.row_starts)
-        specs = self.column.specs[self.first : self.last]
-        return np.array([spec.num_items for spec in specs if isinstance(spec, MiniBlock)], np.int64)
+        return np.array([spec.num_items for spec in self.specs], np.int64)
 
 
 def _num_buffers(spec: MiniBlock) -> int:
@@ -147,39 +157,54 @@ def page_groups(column: Column, chain: tuple[Field, ...], rows: RowSelection) ->
 
 
 def _groups(column: Column) -> Int64:
-    keys: dict[int, Hashable] = {}
-    for spec in column.specs:
-        if id(spec) not in keys:
-            keys[id(spec)] = _key(spec)
+    keys = _Keys()
     rows, buffers = np.diff(column.row_starts).tolist(), np.diff(column.first_buffer).tolist()
 
     def key(number: int) -> Hashable:
         spec = column.specs[number]
-        known = keys[id(spec)]
-        if known is None or not isinstance(spec, MiniBlock) or buffers[number] != _num_buffers(spec):
+        if not isinstance(spec, MiniBlock) or buffers[number] != _num_buffers(spec):
             return number
         is_sound = spec.num_items > 0 < rows[number] and (spec.has_index or spec.num_items == rows[number])
-        return known if is_sound else number
+        known = keys.of(spec) if is_sound else None
+        return number if known is None else known
 
     groups = [len(list(group)) for _, group in groupby(range(column.num_pages), key)]
     return starts_of(np.array(groups, np.int64)) if max(groups) >= _FEW else _NONE
 
 
-def _key(spec: PageSpec) -> Hashable | None:
-    """Equal for pages of one encoding; None if a page is more than chunks, of which an index tells the lists."""
-    if not isinstance(spec, MiniBlock) or is_read_by_page(spec):
-        return None
-    if spec.has_index != (max_repetition(spec.layers) > 0):
-        return None
-    values = spec.values
-    if isinstance(values, SymbolCoded):
-        if not isinstance(values.values, Variable) or values.values.offsets is not None:
+class _Keys:
+    """Keys of pages: equal for those that are read as one."""
+
+    def __init__(self) -> None:
+        # Pages of other lengths share their shape, so that each is looked at once.
+        self._known: dict[int, tuple[MiniBlock, Hashable | None]] = {}
+        self._programs: dict[Hashable, dict[Hashable, int]] = {}
+
+    def of(self, spec: MiniBlock) -> Hashable | None:
+        """The key of a page, None if it is read alone."""
+        shape = spec.shared_shape or spec
+        known = self._known.get(id(shape))
+        if known is None:
+            known = self._known[id(shape)] = shape, self._made(shape)
+        return known[1]
+
+    def _made(self, spec: MiniBlock) -> Hashable | None:
+        if is_read_by_page(spec) or spec.has_index != (max_repetition(spec.layers) > 0):
             return None
-        # Each page has a table of its own, and only programs decode by several.
-        if program_of(spec) is None:
-            return None
-        values = replace(values, table=b"")
-    return replace(spec, num_items=0, values=values)
+        program, values = program_of(spec), spec.values
+        if program is not None and program.family is not None:
+            programs = self._programs.setdefault(program.family, {})
+            return program.family, programs.setdefault(
+                program.numbers.tobytes(), len(programs)
+            ) // _MOST_PROGRAMS
+        if isinstance(values, SymbolCoded):
+            if not isinstance(values.values, Variable) or values.values.offsets is not None:
+                return None
+            # Each page has a table of its own, and only programs decode by several.
+            if program is None:
+                return None
+            values = replace(values, table=b"")
+        return replace(spec, num_items=0, values=values)
 
 
 def is_read_by_page(spec: PageSpec) -> bool:
@@ -257,16 +282,24 @@ def read_joined(
         table, whole = yield from _read_table(pages, rows, file)
     wanted, lists = find_rows(rows, table.chunks)
     chunks, program = wanted.chunks[:, : wanted.num_chunks], table.chunks.program
-    owners = _NONE
-    if whole is not None or (program is not None and program.symbols is not None):
+    owners, numbers = _NONE, None
+    if (
+        whole is not None
+        or table.programs is not None
+        or (program is not None and program.symbols is not None)
+    ):
         owners = table.owners(chunks[0])
+    if table.programs is not None:
+        numbers = table.programs[owners]
     if whole is None:
         (span,) = yield [Ranges(file, table.positions(chunks[0]), chunks[1])]
         memory, chunks[0] = span.memory, span.positions
     else:
         moves = whole.positions.reshape(pages.num_pages, -1)[:, 1] - table.firsts
         memory, chunks[0] = whole.memory, chunks[0] + moves[owners]
-    found = ChunkRows(pages.spec, program, memory, wanted, None, lists, partial(_symbols, pages, owners))
+    found = ChunkRows(
+        table.spec, program, memory, wanted, None, lists, partial(_symbols, pages, owners), numbers
+    )
     if program is not None:
         return decoded_together([found], chain[-1], limits)
     return decoded(found, chain, limits)
@@ -329,12 +362,18 @@ class _JoinedChunks:
         By how much positions in the file are higher than these offsets.
     is_contiguous : bool
         Whether the chunks of all pages follow each other in the file.
+    spec : MiniBlock
+        Of any of the pages; with nullable items, if those of one are.
+    programs : (num_pages,) int64 or None
+        Which numbers of the program each page has; None: all have the first.
     """
 
     chunks: ChunkTable
     firsts: Int64
     moves: Int64
     is_contiguous: bool
+    spec: MiniBlock
+    programs: Int64 | None
 
     def owners(self, offsets: Int64) -> Int64:
         """The pages of chunks at these offsets."""
@@ -348,7 +387,7 @@ class _JoinedChunks:
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        return 500 + self.chunks.nbytes + 2 * self.firsts.nbytes
+        return 500 + self.chunks.nbytes + 3 * self.firsts.nbytes
 
 
 def _known_table(pages: JoinedPages) -> _JoinedChunks | None:
@@ -390,6 +429,28 @@ def _joined_chunks(pages: JoinedPages, memory: Memory, words_at: Int64, index_at
         )
         begins, ends = row_bounds(index, firsts[1:], pages.row_starts[1:])
         begun = np.diff(begins)
-    parts, program = parts_of(offsets, starts), program_of(pages.spec)
-    table = ChunkTable(offsets, starts, parts, begins, ends, begun, program)
-    return _JoinedChunks(table, at_page, moves, is_contiguous)
+    spec, program, programs = _joined_programs(pages)
+    table = ChunkTable(offsets, starts, parts_of(offsets, starts), begins, ends, begun, program)
+    return _JoinedChunks(table, at_page, moves, is_contiguous, spec, programs)
+
+
+def _joined_programs(pages: JoinedPages) -> tuple[MiniBlock, Program | None, Int64 | None]:
+    """A spec and a program for all pages, and which of its numbers each page has."""
+    spec, program = pages.spec, program_of(pages.spec)
+    if program is None or program.family is None:
+        return spec, program, None
+    specs = [page.shared_shape or page for page in pages.specs]
+    shapes = {id(shape): shape for shape in specs}
+    numbers: dict[bytes, tuple[int, Program]] = {}
+    of_shape = {}
+    for key, shape in shapes.items():
+        mine = program_of(shape)
+        if mine is None:
+            raise TypeError("pages with a program beside pages without")
+        of_shape[key], _ = numbers.setdefault(mine.numbers.tobytes(), (len(numbers), mine))
+    layers = max(shape.layers for shape in shapes.values())
+    spec = spec if spec.layers == layers else replace(spec, layers=layers)
+    if len(numbers) == 1:
+        return spec, program, None
+    found = Program.of_several([mine for _, mine in numbers.values()])
+    return spec, found, np.array([of_shape[id(shape)] for shape in specs], np.int64)

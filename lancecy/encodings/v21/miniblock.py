@@ -139,6 +139,8 @@ class ChunkRows:
         The rows, for a page of lists.
     symbols : function of Wanted
         The symbols of each page, for values of several pages whose strings are coded.
+    numbers : (num_chunks,) int64 or None
+        Which of the program's numbers each chunk has; None: all have the first.
     """
 
     spec: MiniBlock
@@ -148,6 +150,7 @@ class ChunkRows:
     items: Block | None
     lists: ChunkSelection | None
     symbols: Callable[[Wanted], tuple[PageSymbols, ...]] = _no_symbols
+    numbers: Int64 | None = None
 
     @property
     def num_rows(self) -> int:
@@ -372,7 +375,7 @@ def decoded_together(several: Sequence[ChunkRows], field: Field, limits: Limits)
     if first.lists is not None:
         rep, definition, wanted, sizes = _levels_together(several, limits)
     parts = [
-        ProgramPart(rows.program, rows.memory, w, rows.symbols(w))
+        ProgramPart(rows.program, rows.memory, w, rows.symbols(w), rows.numbers)
         for rows, w in zip(several, wanted, strict=True)
         if rows.program is not None
     ]

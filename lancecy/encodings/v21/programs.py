@@ -149,10 +149,10 @@ class Program:
 
     Attributes
     ----------
-    numbers : (13,) int64
-        As ``kernels.read_chunks`` wants them.
+    numbers : (num_programs, 13) int64
+        As ``kernels.read_chunks`` wants them: several for pages that are coded in different ways.
     has_levels : bool
-    kind : int
+    kinds : frozenset of int
         How values are coded, as in ``numbers``.
     bits : int
         Of a value, or of an offset of strings.
@@ -162,17 +162,20 @@ class Program:
         As ``kernels.read_lists`` wants them, for a page of lists.
     form : hashable
         Equal for pages that can be decoded together.
+    family : hashable or None
+        Equal for pages that can be read as one, however their values and levels are coded; None for pages of lists or in structs.
     fixed_lists : FixedListOf or None
         Fixed-size lists that are read as values of their width.
     """
 
     numbers: Int64
     has_levels: bool
-    kind: int
+    kinds: frozenset[int]
     bits: int
     symbols: fsst.Symbols | None
     levels: Int64 | None = None
     form: Hashable = None
+    family: Hashable = None
     fixed_lists: FixedListOf | None = None
 
     def lists(self, chosen: ChosenLists, rep: Levels, definition: Levels | None) -> tuple[int, Wanted]:
@@ -207,6 +210,11 @@ class Program:
         )
         return size, Wanted(c.chunks, counts.size, runs, num_runs, int(runs[2, :num_runs].sum()))
 
+    @property
+    def is_text(self) -> bool:
+        """Whether values are strings."""
+        return _TEXT in self.kinds
+
     def stored_bytes(self, wanted: Wanted) -> int:
         """The bytes of the chunks, or 0 if they do not matter.
 
@@ -215,16 +223,28 @@ class Program:
         TruncatedError
             The chunks cannot hold so many values.
         """
-        if self.kind == _BLOCKS:
+        if _BLOCKS in self.kinds:
             return 0
-        if self.kind == _INLINE:
-            stored, most = 0, _INLINE_VALUES * wanted.num_chunks
-        else:
-            stored = int(wanted.chunks[1, : wanted.num_chunks].sum())
-            most = stored // (self.bits >> 3)
+        stored = int(wanted.chunks[1, : wanted.num_chunks].sum())
+        most = _INLINE_VALUES * wanted.num_chunks if _INLINE in self.kinds else 0
+        if len(self.kinds) > 1 or not most:
+            most += stored // (self.bits >> 3)
         if wanted.num_rows > most:
             raise TruncatedError(f"{wanted.num_chunks} chunks cannot hold {wanted.num_rows} values")
         return stored
+
+    @classmethod
+    def of_several(cls, programs: Sequence[Program]) -> Program:
+        """One for pages of different programs of one family."""
+        first = programs[0]
+        if len(programs) == 1:
+            return first
+        return replace(
+            first,
+            numbers=np.concatenate([program.numbers for program in programs]),
+            has_levels=any(program.has_levels for program in programs),
+            kinds=frozenset[int]().union(*(program.kinds for program in programs)),
+        )
 
 
 class PageSymbols(NamedTuple):
@@ -247,17 +267,20 @@ class ProgramPart:
         With positions in ``memory``.
     symbols : tuple of PageSymbols
         Of each page, if the values are those of several pages whose strings are coded.
+    numbers : (num_chunks,) int64 or None
+        Which of the program's numbers each chunk has; None: all have the first.
     """
 
     program: Program
     memory: Memory
     wanted: Wanted
     symbols: tuple[PageSymbols, ...] = ()
+    numbers: Int64 | None = None
 
     def read(self, levels: Levels | None, out: NDArray[np.uint8], spans: Int64 | None) -> None:
         """Decode into arrays, as ``kernels.read_chunks`` wants them."""
         w = self.wanted
-        tables = (w.chunks, w.num_chunks, w.runs, w.num_runs, self.program.numbers)
+        tables = (w.chunks, w.num_chunks, w.runs, w.num_runs, self.program.numbers, self.numbers)
         kernels.read_chunks(self.memory, *tables, levels, out, spans)
 
     def coded(self, first: int, spans: Int64) -> Iterator[fsst.SymbolPart]:
@@ -292,7 +315,7 @@ def run_programs(parts: Sequence[ProgramPart], limits: Limits) -> tuple[Levels |
     edges = [0, *accumulate(part.wanted.num_rows for part in parts)]
     levels = np.empty(edges[-1], np.uint16) if first.has_levels else None
     slices = [None if levels is None else levels[a:b] for a, b in pairwise(edges)]
-    if first.kind == _TEXT:
+    if first.is_text:
         return levels, _texts(parts, stored, edges, slices)
     width = first.bits >> 3
     buffer, out = room(edges[-1], first.bits, limits)
@@ -336,7 +359,7 @@ def _texts(
 def program_of(spec: MiniBlock) -> Program | None:
     """The program of a page; None if a kernel has no code for one of its parts."""
     # Each page has its own symbols, but columns of many files have the same few layouts otherwise.
-    return _program_of(spec) if isinstance(spec.values, SymbolCoded) else _kept_program(spec)
+    return _program_of(spec) if isinstance(spec.values, SymbolCoded) else _kept_program(spec.shape)
 
 
 def _program_of(spec: MiniBlock) -> Program | None:
@@ -360,10 +383,15 @@ def _program_of(spec: MiniBlock) -> Program | None:
         levels = np.array([*rep, *definition, depth, all_visible_max(spec.layers)], np.int64)
     shape = (4 if spec.is_large else 2, depth > 0, definition[0] > 0, spec.num_buffers)
     mine = (0, 0, 0, 0) if depth else definition
-    numbers = np.array([*shape, getattr(values, "buffer", 0), *mine, *codec], np.int64)
+    numbers = np.array([[*shape, getattr(values, "buffer", 0), *mine, *codec]], np.int64)
     is_coded = definition[0] != 0
     form = (spec.layers, is_coded, codec[0], codec[1], symbols is None, spec.dictionary is None, fixed_lists)
-    return Program(numbers, mine[0] != 0, codec[0], codec[1], symbols, levels, form, fixed_lists)
+    family = None
+    if not depth and len(spec.layers) == 1 and not isinstance(spec.values, SymbolCoded):
+        family = (spec.is_large, codec[0] == _TEXT, codec[1], spec.dictionary is None, fixed_lists)
+    return Program(
+        numbers, mine[0] != 0, frozenset(codec[:1]), codec[1], symbols, levels, form, family, fixed_lists
+    )
 
 
 _kept_program = lru_cache(maxsize=256)(_program_of)

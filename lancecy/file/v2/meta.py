@@ -17,15 +17,17 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Hashable, Sequence
 from operator import add
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.encodings.model.layouts import PageSpec
+from lancecy.encodings.model.layouts import MiniBlock, PageSpec
 from lancecy.encodings.model.ledger import ByteLedger
 from lancecy.encodings.model.pages import Column, PageMemory
 from lancecy.errors import FormatError, LanceError, LimitError, TruncatedError
 from lancecy.file.tail import V2_FOOTER_BYTES, Tail, parse_footer, read_parts, read_tail
+from lancecy.file.v2.page_shapes import WithoutItems, shape_of, without_items
 from lancecy.file.v2.wire import ColumnMessage, Parts, decode_columns, decode_num_rows, parse_spec
 from lancecy.limits import Limits
 from lancecy.records import dataclass
@@ -46,6 +48,7 @@ __all__ = [
 ]
 
 Int64 = NDArray[np.int64]
+T = TypeVar("T")
 
 HELD_BYTES = 1 << 20
 """Most bytes of column metadata kept of a mapped file; larger metadata is read on demand."""
@@ -423,7 +426,7 @@ class SpecCache:
         self._version = version
         self._limits = limits
         self._cache = cache
-        self._tokens: dict[Hashable, object] = {}
+        self._own: dict[Hashable, Any] = {}
         # One object instead of the version and the limits, which take longer to hash.
         self._owner = self.token(("specs", version, limits))
 
@@ -435,24 +438,35 @@ class SpecCache:
         FormatError, LimitError, UnsupportedError
             See ``parse_spec``.
         """
-        if self._cache is None:
-            found = self._tokens.get((encoding, num_buffers))
-            if found is None:
-                found = self._tokens[encoding, num_buffers] = self._parsed(encoding, num_buffers)
-            return found  # type: ignore[return-value]
-        return self._cache.get(
-            ("page spec", encoding, num_buffers, self._owner),
-            lambda: self._parsed(encoding, num_buffers),
-            1024 + 2 * len(encoding),
-        )
+        split = without_items(encoding)
+        if split is not None:
+            shape = self._shape(*split, num_buffers)
+            if shape is not None:
+                return shape.of_items(split[1])
+        key = ("page spec", encoding, num_buffers, self._owner)
+        return self._kept(key, lambda: self._parsed(encoding, num_buffers), 1024 + 2 * len(encoding))
+
+    def _shape(self, around: WithoutItems, num_items: int, num_buffers: int) -> MiniBlock | None:
+        """What pages share whose encodings have these bytes."""
+        key = ("page shape", around.before, around.after, around.size, num_buffers, self._owner)
+
+        def made() -> MiniBlock | None:
+            return shape_of(around, num_items, lambda encoding: self._parsed(encoding, num_buffers))
+
+        return self._kept(key, made, 1024 + 2 * len(around.before))
 
     def token(self, key: Hashable | None) -> object | None:
         """One object for equal keys, also across files that share the cache; None for None."""
-        if key is None:
-            return None
-        if self._cache is None:
-            return self._tokens.setdefault(key, object())
-        return self._cache.get(("batch key", key), object, 1024)
+        return None if key is None else self._kept(("batch key", key), object, 1024)
+
+    def _kept(self, key: tuple[Hashable, ...], make: Callable[[], T], nbytes: int) -> T:
+        """A value of the shared cache, or of this one."""
+        if self._cache is not None:
+            return self._cache.get(key, make, nbytes)
+        if key not in self._own:
+            self._own[key] = make()
+        found: T = self._own[key]
+        return found
 
     def _parsed(self, encoding: bytes, num_buffers: int) -> PageSpec:
         return parse_spec(encoding, self._version, num_buffers, self._limits)

@@ -19,6 +19,7 @@ Int64 = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
 _PLAIN, _INLINE, _BLOCKS, _TEXT = 1, 2, 3, 4
+_MOST_PROGRAMS = 64
 
 
 def find_chunks(
@@ -96,8 +97,6 @@ def _check_codec(codec: list[int], is_level: bool) -> None:
 
 
 def _check_program(program: list[int]) -> None:
-    if len(program) != 13:
-        raise ValueError("a program has 13 numbers")
     if program[0] not in {2, 4}:
         raise ValueError("size_width must be 2 or 4")
     if not 0 <= program[3] <= 0xFFFF:
@@ -110,19 +109,30 @@ def _check_program(program: list[int]) -> None:
         raise ValueError("a program has levels that no chunk has")
 
 
+def _check_programs(programs: list[list[int]]) -> None:
+    if not 0 < len(programs) <= _MOST_PROGRAMS:
+        raise ValueError("there must be one program, and at most 64")
+    for program in programs:
+        _check_program(program)
+        first, mine = ((each[9] == _TEXT, each[10] >> 3) for each in (programs[0], program))
+        if first != mine:
+            raise ValueError("programs differ in the width of their values")
+
+
 def _room(
-    program: list[int],
+    programs: list[list[int]],
     levels: NDArray[np.uint16] | None,
     values: Bytes,
     spans: Int64 | None,
     num_runs: int,
 ) -> int:
     """How many values the outputs have room for."""
-    is_text, nbytes = program[9] == _TEXT, program[10] >> 3
+    is_text, nbytes = programs[0][9] == _TEXT, programs[0][10] >> 3
+    has_levels = any(program[5] for program in programs)
     if values.size % nbytes or (is_text and not values.size):
         raise ValueError("out_values does not have the size of whole values")
     room = values.size // nbytes - is_text
-    if (levels is None) != (program[5] == 0) or (spans is None) == is_text:
+    if (levels is None) == has_levels or (spans is None) == is_text:
         raise ValueError("out_levels and out_spans are for levels and for strings, and they need them")
     if levels is not None and levels.size != room:
         raise ValueError("out_levels needs one entry per value")
@@ -137,7 +147,8 @@ def read_chunks(
     num_chunks: int,
     runs: Int64,
     num_runs: int,
-    program: Int64,
+    programs: Int64,
+    program_numbers: Int64 | None,
     out_levels: NDArray[np.uint16] | None,
     out_values: Bytes,
     out_spans: Int64 | None,
@@ -146,29 +157,39 @@ def read_chunks(
     require(memory, np.uint8)
     require_table(chunks)
     require_table(runs)
-    require(program, np.int64)
+    require_table(programs)
+    if program_numbers is not None:
+        require(program_numbers, np.int64)
     if out_levels is not None:
         require(out_levels, np.uint16, writable=True)
     require(out_values, np.uint8, writable=True)
     if out_spans is not None:
         require_table(out_spans, writable=True)
-    numbers = program.tolist()
-    _check_program(numbers)
+    parsed: list[list[int]] = programs.tolist()
+    if programs.shape[1] != 13:
+        raise ValueError("a program has 13 numbers")
+    _check_programs(parsed)
     if len(chunks) != 3 or len(runs) != 3:
         raise ValueError("chunks and runs need three rows")
     if not 0 <= num_chunks <= chunks.shape[1] or not 0 <= num_runs <= runs.shape[1]:
         raise ValueError("more chunks or runs than their tables have")
-    room = _room(numbers, out_levels, out_values, out_spans, num_runs)
+    which = [0] * num_chunks if program_numbers is None else program_numbers[:num_chunks].tolist()
+    if len(which) < num_chunks:
+        raise ValueError("program_numbers has fewer entries than there are chunks")
+    if any(not 0 <= number < len(parsed) for number in which):
+        raise ValueError("a chunk has a program that is not there")
+    room = _room(parsed, out_levels, out_values, out_spans, num_runs)
     positions, lengths, counts = chunks[:, :num_chunks].copy()
     check_chunk_runs(memory, (positions, lengths, counts), tuple(runs[:, :num_runs].copy()), room)
     parts = np.zeros((2, 2, num_chunks), np.int64)
-    row = 0
+    row, nbytes = 0, parsed[0][10] >> 3
     if out_spans is not None:
-        out_values[: numbers[10] >> 3] = 0
+        out_values[:nbytes] = 0
         out_spans[:] = 0
     for r, (chunk, start, count) in enumerate(runs[:, :num_runs].T.tolist()):
         if not count:
             continue
+        numbers = parsed[which[chunk]]
         parts[:, :, chunk] = _parts(memory, int(positions[chunk]), int(lengths[chunk]), numbers, chunk)
         stated = memory[int(positions[chunk]) :][:2].tobytes()
         if numbers[5] and (int.from_bytes(stated, "little") ^ int(counts[chunk])) & 0xFFFF:
@@ -176,8 +197,9 @@ def read_chunks(
         run = (np.array([chunk]), np.array([start]), np.array([count]))
         if out_levels is not None:
             mine = out_levels[row : row + count].view(np.uint8)
-            _decode(numbers[5:9], memory, (*parts[0], counts), run, mine)
-        nbytes = numbers[10] >> 3
+            mine[:] = 0
+            if numbers[5]:
+                _decode(numbers[5:9], memory, (*parts[0], counts), run, mine)
         if out_spans is None:
             mine = out_values[row * nbytes : (row + count) * nbytes]
             _decode(numbers[9:], memory, (*parts[1], counts), run, mine)

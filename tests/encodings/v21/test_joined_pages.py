@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import lancecy
-from lancecy.encodings.model.block import FixedWidth
+from lancecy.encodings.model.block import FixedWidth, Pieces
 from lancecy.encodings.v21 import joined_pages
 from lancecy.encodings.v21.leaf import read_leaf
 from lancecy.errors import FormatError
@@ -26,11 +27,15 @@ from tests.helpers.pages21 import (
     chunk,
     column_of,
     flat,
+    inline,
     leaf_field,
     mini_block,
+    out_of_line,
     rows_of,
+    u16,
     words,
 )
+from tests.kernels.test_bitpack import blocks, inline_chunk, numbers
 
 PAGES, ROWS = 24, 1500
 
@@ -145,6 +150,82 @@ def test_a_damaged_page_is_named(rows: list[int] | None) -> None:
     built = cached(column_of(*pages))
     with pytest.raises(FormatError, match="page 3"):
         rows_of(built, leaf_field("int64"), rows=rows)
+
+
+def mixed_pages() -> tuple[list[BuiltPage], list[int | None]]:
+    """Pages of numbers in all codecs that a kernel knows, with and without levels, more than one call takes; and their rows."""
+    pages, rows = [], list[int | None]()
+    for number in range(150):
+        count = 40 + number
+        values = numbers(64, min(number, 64), count, number)
+        stored, codec = {
+            0: (values.tobytes(), flat(64)),
+            1: (inline_chunk(values, min(number, 64)), inline(64)),
+            2: (blocks(values, min(number, 64)), out_of_line(64, min(number, 64))),
+        }[number % 3]
+        levels = [int(row % 5 == 0) for row in range(count)] if number % 2 else []
+        body = chunk([stored], len(levels), definition=u16(*levels) if levels else None)
+        nullable: dict[str, Any] = {"layers": (3,), "definition": flat(16)} if levels else {}
+        pages.append(BuiltPage(mini_block(codec, count, **nullable), [words([body]), body], count))
+        is_null = levels or [0] * count
+        rows += [None if null else value for value, null in zip(values.tolist(), is_null, strict=True)]
+    return pages, rows
+
+
+@pytest.mark.parametrize("is_mapped", [True, False])
+@pytest.mark.parametrize("every", [1, 7, 300])
+def test_pages_of_different_codecs_are_one_block(every: int, is_mapped: bool) -> None:
+    pages, rows = mixed_pages()
+    built = cached(column_of(*pages, is_mapped=is_mapped))
+    field = leaf_field("uint64")
+    total = built.num_rows
+    chosen = RowSelection.all(total) if every == 1 else RowSelection.take(total, range(0, total, every))
+    for _ in range(2):
+        block = run(
+            read_leaf((field,), built.column, built.source, chosen, DEFAULT_LIMITS), built.files.fetch
+        )
+        assert block_rows(block, (field,)) == rows[::every]
+        assert len(block.blocks if isinstance(block, Pieces) else [block]) < len(pages) // 10
+
+
+def test_a_damaged_page_among_different_codecs_is_named() -> None:
+    pages, _ = mixed_pages()
+    for damaged, buffer in ((7, b"\xff"), (50, b"\0"), (103, b"")):
+        other = [*pages]
+        body = chunk([buffer * 8], 0 if damaged % 2 == 0 else pages[damaged].num_rows)
+        other[damaged] = replace(pages[damaged], buffers=[words([body]), body])
+        with pytest.raises(FormatError, match=f"page {damaged}"):
+            rows_of(cached(column_of(*other)), leaf_field("uint64"))
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_small_files_of_different_codecs(tmp_path: Path, version: Any) -> None:
+    chance, uri = np.random.default_rng(4), str(tmp_path / "t")
+    parts = []
+    for number in range(40):
+        count, most = int(chance.integers(1, 900)), 10 ** int(chance.integers(1, 9))
+        is_null = chance.random(count) < chance.choice([0, 0, 0.3, 1])
+        words_ = [f"w{value}" for value in chance.integers(0, most, count)]
+        part = pa.table(
+            {
+                "small": pa.array(chance.integers(0, min(most, 30000), count), pa.int16(), mask=is_null),
+                "number": pa.array(chance.integers(0, most, count), mask=is_null),
+                "real": pa.array(chance.random(count) * (chance.random() < 0.7), mask=is_null),
+                "word": pa.array(words_, pa.string(), mask=is_null),
+                "vector": pa.FixedSizeListArray.from_arrays(chance.random(2 * count).astype(np.float32), 2),
+            }
+        )
+        parts.append(part)
+        lance.write_dataset(part, uri, mode="append" if number else "create", data_storage_version=version)
+    expected = pa.concat_tables(parts)
+    some = np.sort(chance.choice(expected.num_rows, expected.num_rows // 3, replace=False))
+    ds = lancecy.dataset(uri, session=lancecy.Session())
+    for _ in range(2):
+        assert ds.to_table().equals(expected)
+        assert ds.take(some).equals(expected.take(pa.array(some)))
+        for where in ("number < 5", "real is null", "small > 9 or word = 'w3'"):
+            assert ds.to_table(filter=where).equals(lance.dataset(uri).to_table(filter=where))
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
