@@ -29,9 +29,9 @@ Copied: TypeAlias = CopiedRows | CopiedBatches
 # take of 1,000 rows from 100 of them takes about as long as from one.
 _LARGE_ROWS = 8192
 _LARGE_BYTES = 256 << 10
-# Pages of dictionaries are read one by one; a million rows in such pages as these are 16 pages.
-_LARGE_ROWS_BY_PAGE = 65_536
-_LARGE_BYTES_BY_PAGE = 1 << 20
+# Each page of codes has a dictionary of its own; a million rows in such pages as these are 16 pages.
+_LARGE_ROWS_OF_CODES = 65_536
+_LARGE_BYTES_OF_CODES = 1 << 20
 
 
 def copied_fragments(
@@ -105,11 +105,11 @@ def _has_large_pages(rows: Copied, group: int) -> bool:
     pages = sum(column.num_pages for column in rows.columns)
     if rows.num_rows < _LARGE_ROWS * rows.num_pages and rows.nbytes < _LARGE_BYTES * pages:
         return False
-    by_page = [column for column in rows.columns if column.is_read_by_page]
+    coded = [column for column in rows.columns if column.has_dictionaries]
     return all(
-        rows.num_rows >= _LARGE_ROWS_BY_PAGE * column.num_pages
-        or column.nbytes >= _LARGE_BYTES_BY_PAGE * column.num_pages
-        for column in by_page
+        rows.num_rows >= _LARGE_ROWS_OF_CODES * column.num_pages
+        or column.nbytes >= _LARGE_BYTES_OF_CODES * column.num_pages
+        for column in coded
     )
 
 

@@ -118,7 +118,7 @@ def test_large_pages_are_copied_and_small_ones_merged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "pages"), [("list", 3), ("dictionary", 1)])
-def test_pages_that_are_read_one_by_one_are_merged_if_they_are_not_larger(
+def test_pages_with_dictionaries_are_merged_if_they_are_not_larger(
     kind: str, pages: int, tmp_path: Path
 ) -> None:
     def pages_after(size: int) -> int:

@@ -3,7 +3,7 @@
 Pages that were written by many small appends, and copied by a compaction, hold some thousand rows each; and a take of
 many rows touches few rows of each page. Read one by one, a page costs as many Python steps as a large one. Pages that
 follow each other and have the same encoding are read here as one: their chunks form one table, whose offsets are
-positions in the file. Pages with a dictionary are read alone.
+positions in the file. Pages of lists with a dictionary are read alone.
 
 The caller must be able to read each page alone: invalid pages raise a ``FormatError`` that names no page.
 Source: file sheet 2.1, section 3.1.
@@ -11,17 +11,19 @@ Source: file sheet 2.1, section 3.1.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
+from itertools import accumulate, groupby, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings.blocks.null_only import has_no_values
+from lancecy.encodings.blocks.select import split
 from lancecy.encodings.codecs.fsst import parse_symbols
+from lancecy.encodings.model.block import Block, nbytes_of
 from lancecy.encodings.model.chunks import starts_of
 from lancecy.encodings.model.layouts import MiniBlock, PageSpec, max_repetition
 from lancecy.encodings.model.pages import Column
@@ -34,7 +36,15 @@ from lancecy.encodings.v21.chunk_tables import (
     row_bounds,
     word_bytes,
 )
-from lancecy.encodings.v21.miniblock import ChunkRows, decoded, decoded_together
+from lancecy.encodings.v21.miniblock import (
+    ChunkRows,
+    PageItems,
+    decoded,
+    decoded_dictionary,
+    decoded_together,
+    keeps_codes,
+    looked_up,
+)
 from lancecy.encodings.v21.programs import PageSymbols, Program, Wanted, program_of
 from lancecy.encodings.v21.repdef import LeafPage
 from lancecy.errors import FormatError, UnsupportedError
@@ -47,7 +57,6 @@ from lancecy.store.reads import Ranges, Read, SourceFile, Span
 
 __all__ = [
     "JoinedPages",
-    "is_read_by_page",
     "joined_pages",
     "page_groups",
     "read_joined",
@@ -113,7 +122,7 @@ class JoinedPages:
         return self.last - self.first
 
     def buffers(self) -> tuple[Int64, Int64]:
-        """(num_pages, num_buffers) int64 each: positions and sizes of words, chunks and, of lists, the index."""
+        """(num_pages, num_buffers) int64 each: positions and sizes of words, chunks and, if there is one, dictionary or index."""
         column, shape = self.column, (self.num_pages, _num_buffers(self.spec))
         first, last = column.first_buffer[[self.first, self.last]].tolist()
         return column.positions[first:last].reshape(shape), column.sizes[first:last].reshape(shape)
@@ -126,7 +135,7 @@ class JoinedPages:
 
 
 def _num_buffers(spec: MiniBlock) -> int:
-    return 3 if spec.has_index else 2
+    return 2 + spec.has_index + (spec.dictionary is not None)
 
 
 def page_groups(column: Column, chain: tuple[Field, ...], rows: RowSelection) -> Int64 | None:
@@ -189,7 +198,7 @@ class _Keys:
         return known[1]
 
     def _made(self, spec: MiniBlock) -> Hashable | None:
-        if is_read_by_page(spec) or spec.has_index != (max_repetition(spec.layers) > 0):
+        if _is_alone(spec) or spec.has_index != (max_repetition(spec.layers) > 0):
             return None
         program, values = program_of(spec), spec.values
         if program is not None and program.family is not None:
@@ -207,9 +216,12 @@ class _Keys:
         return replace(spec, num_items=0, values=values)
 
 
-def is_read_by_page(spec: PageSpec) -> bool:
-    """Whether pages of chunks are never read together with others: those of dictionaries."""
-    return isinstance(spec, MiniBlock) and spec.dictionary is not None
+def _is_alone(spec: PageSpec) -> bool:
+    """Whether pages of chunks are never read together with others: those of dictionaries in lists and structs."""
+    if not isinstance(spec, MiniBlock) or spec.dictionary is None:
+        return False
+    program = program_of(spec)
+    return program is None or program.family is None
 
 
 def _num_touched(edges: Int64, rows: RowSelection) -> int:
@@ -245,6 +257,11 @@ def joined_pages(
     num_touched = _num_touched(found.row_starts, rows)
     if num_touched < _FEW:
         return None
+    if found.spec.dictionary is not None and not is_known:
+        # All dictionaries are decoded, which a few rows are not worth.
+        dictionaries = int(found.buffers()[1][:, 2].sum())
+        if 2 * min(num_touched, len(rows)) < found.num_pages or dictionaries > _SMALL_PAGE * found.num_pages:
+            return None
     # Where reads are requests, the words of pages without wanted rows are worth none.
     if are_small:
         return found if is_mapped or is_known or num_touched == found.num_pages else None
@@ -254,7 +271,7 @@ def joined_pages(
 
 def read_joined(
     pages: JoinedPages, chain: tuple[Field, ...], rows: RowSelection, file: SourceFile, limits: Limits
-) -> Read[LeafPage]:
+) -> Read[list[LeafPage]]:
     """Decode rows of pages as if they were one page.
 
     Parameters
@@ -269,8 +286,9 @@ def read_joined(
 
     Returns
     -------
-    Read of LeafPage
-        One round for all rows, for small pages, or if the chunks are known; else two.
+    Read of list of LeafPage
+        One, unless values stay codes of different dictionaries. One round for all rows, for small pages, or if the
+        chunks are known; else two.
 
     Raises
     ------
@@ -279,15 +297,12 @@ def read_joined(
     """
     table, whole = _known_table(pages), None
     if table is None:
-        table, whole = yield from _read_table(pages, rows, file)
+        table, whole = yield from _read_table(pages, rows, file, limits)
     wanted, lists = find_rows(rows, table.chunks)
     chunks, program = wanted.chunks[:, : wanted.num_chunks], table.chunks.program
     owners, numbers = _NONE, None
-    if (
-        whole is not None
-        or table.programs is not None
-        or (program is not None and program.symbols is not None)
-    ):
+    are_alike = table.programs is None and not table.items and (program is None or program.symbols is None)
+    if whole is not None or not are_alike:
         owners = table.owners(chunks[0])
     if table.programs is not None:
         numbers = table.programs[owners]
@@ -300,13 +315,36 @@ def read_joined(
     found = ChunkRows(
         table.spec, program, memory, wanted, None, lists, partial(_symbols, pages, owners), numbers
     )
-    if program is not None:
-        return decoded_together([found], chain[-1], limits)
-    return decoded(found, chain, limits)
+    if program is None:
+        return [decoded(found, chain, limits)]
+    leaf = decoded_together([found], chain[-1], limits)
+    return (
+        [leaf] if not table.items else list(_looked_up(leaf, table.items, owners, wanted, chain[-1], limits))
+    )
+
+
+def _looked_up(
+    leaf: LeafPage, items: Sequence[Block], owners: Int64, wanted: Wanted, field: Field, limits: Limits
+) -> Iterator[LeafPage]:
+    """Values in place of codes; ``items`` are the dictionaries of the pages, ``owners`` the pages of the chunks."""
+    page_parts = _page_parts(owners, wanted)
+    sizes = np.diff([end for _, _, end in page_parts], prepend=0).tolist()
+    pages = [
+        PageItems(items[number], size, size) for (number, _, _), size in zip(page_parts, sizes, strict=True)
+    ]
+    if not keeps_codes(field):
+        yield looked_up(leaf, pages, field, limits)
+        return
+    groups = [list(group) for _, group in groupby(pages, lambda page: id(page.items))]
+    lengths = [sum(page.num_values for page in group) for group in groups]
+    edges = [0, *accumulate(lengths)]
+    for group, codes, (a, b) in zip(groups, split(leaf.values, lengths), pairwise(edges), strict=True):
+        levels = None if leaf.definition is None else leaf.definition[a:b]
+        yield looked_up(LeafPage(leaf.layers, None, levels, codes, b - a), group, field, limits)
 
 
 def _read_table(
-    pages: JoinedPages, rows: RowSelection, file: SourceFile
+    pages: JoinedPages, rows: RowSelection, file: SourceFile, limits: Limits
 ) -> Read[tuple[_JoinedChunks, Span | None]]:
     """The chunks of the pages, and the bytes of all buffers if they were fetched with the words."""
     positions, sizes = pages.buffers()
@@ -315,7 +353,14 @@ def _read_table(
         positions, sizes = np.delete(positions, 1, 1), np.delete(sizes, 1, 1)
     (span,) = yield [Ranges(file, positions.ravel(), sizes.ravel())]
     at = span.positions.reshape(positions.shape)
-    table = _joined_chunks(pages, span.memory, at[:, 0].copy(), at[:, -1].copy())
+    items: tuple[Block, ...] = ()
+    if pages.spec.dictionary is not None:
+        places = zip(pages.specs, at[:, -1].tolist(), sizes[:, -1].tolist(), strict=True)
+        items = tuple(
+            decoded_dictionary(spec, span.memory[start : start + size], pages.column.memory, limits)
+            for spec, start, size in places
+        )
+    table = _joined_chunks(pages, span.memory, at[:, 0].copy(), at[:, -1].copy(), items)
     if pages.column.memory is not None:
         pages.column.memory.keep(pages.first, "joined", table, table.nbytes)
     return table, span if is_whole else None
@@ -331,14 +376,10 @@ def _symbols(pages: JoinedPages, owners: Int64, wanted: Wanted) -> tuple[PageSym
         The page of each chunk; empty if strings are not coded.
     wanted : Wanted
     """
-    runs = wanted.page_runs
-    if not isinstance(pages.spec.values, SymbolCoded) or not runs.pages.size:
+    if not isinstance(pages.spec.values, SymbolCoded):
         return ()
-    mine = owners[runs.pages]
-    stops = [*(np.flatnonzero(mine[1:] != mine[:-1]) + 1).tolist(), mine.size]
-    ends = runs.counts.cumsum()[np.array(stops) - 1].tolist()
     found = []
-    for number, stop, end in zip(mine[np.array(stops) - 1].tolist(), stops, ends, strict=True):
+    for number, stop, end in _page_parts(owners, wanted):
         spec = pages.column.specs[pages.first + number]
         coded = spec.values if isinstance(spec, MiniBlock) else None
         symbols = parse_symbols(coded.table) if isinstance(coded, SymbolCoded) else None
@@ -346,6 +387,17 @@ def _symbols(pages: JoinedPages, owners: Int64, wanted: Wanted) -> tuple[PageSym
             raise UnsupportedError("pages of strings of which some are not coded", feature="joined pages")
         found.append(PageSymbols(symbols, stop, end))
     return tuple(found)
+
+
+def _page_parts(owners: Int64, wanted: Wanted) -> list[tuple[int, int, int]]:
+    """Number of each page with wanted values, the end of its runs, and of its values; ``owners`` are the pages of the chunks."""
+    runs = wanted.page_runs
+    if not runs.pages.size:
+        return []
+    mine = owners[runs.pages]
+    stops = np.append(np.flatnonzero(mine[1:] != mine[:-1]) + 1, mine.size)
+    ends = runs.counts.cumsum()[stops - 1]
+    return list(zip(mine[stops - 1].tolist(), stops.tolist(), ends.tolist(), strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -366,6 +418,8 @@ class _JoinedChunks:
         Of any of the pages; with nullable items, if those of one are.
     programs : (num_pages,) int64 or None
         Which numbers of the program each page has; None: all have the first.
+    items : tuple of Block
+        The dictionary of each page; empty if values are not codes.
     """
 
     chunks: ChunkTable
@@ -374,6 +428,7 @@ class _JoinedChunks:
     is_contiguous: bool
     spec: MiniBlock
     programs: Int64 | None
+    items: tuple[Block, ...]
 
     def owners(self, offsets: Int64) -> Int64:
         """The pages of chunks at these offsets."""
@@ -387,7 +442,8 @@ class _JoinedChunks:
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        return 500 + self.chunks.nbytes + 3 * self.firsts.nbytes
+        dictionaries = sum(nbytes_of(items) for items in {id(items): items for items in self.items}.values())
+        return 500 + self.chunks.nbytes + 3 * self.firsts.nbytes + dictionaries
 
 
 def _known_table(pages: JoinedPages) -> _JoinedChunks | None:
@@ -396,7 +452,9 @@ def _known_table(pages: JoinedPages) -> _JoinedChunks | None:
     return found
 
 
-def _joined_chunks(pages: JoinedPages, memory: Memory, words_at: Int64, index_at: Int64) -> _JoinedChunks:
+def _joined_chunks(
+    pages: JoinedPages, memory: Memory, words_at: Int64, index_at: Int64, items: tuple[Block, ...]
+) -> _JoinedChunks:
     """The chunks of pages, from their words and indices, which are at these positions of ``memory``."""
     positions, sizes = pages.buffers()
     width, sizes_of_words = word_bytes(pages.spec), sizes[:, 0].copy()
@@ -431,7 +489,7 @@ def _joined_chunks(pages: JoinedPages, memory: Memory, words_at: Int64, index_at
         begun = np.diff(begins)
     spec, program, programs = _joined_programs(pages)
     table = ChunkTable(offsets, starts, parts_of(offsets, starts), begins, ends, begun, program)
-    return _JoinedChunks(table, at_page, moves, is_contiguous, spec, programs)
+    return _JoinedChunks(table, at_page, moves, is_contiguous, spec, programs, items)
 
 
 def _joined_programs(pages: JoinedPages) -> tuple[MiniBlock, Program | None, Int64 | None]:

@@ -45,7 +45,7 @@ from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.store.reads import Read, SourceFile, gather
 
-__all__ = ["LeafRows", "finished", "read_leaf", "read_leaves"]
+__all__ = ["LeafRows", "finished", "joined_block", "read_leaf", "read_leaves"]
 
 Int64 = NDArray[np.int64]
 
@@ -237,8 +237,7 @@ def _read_group(
     chain: tuple[Field, ...], pages: JoinedPages, rows: RowSelection, file: SourceFile, limits: Limits
 ) -> Read[_Found]:
     try:
-        leaf = yield from read_joined(pages, chain, rows, file, limits)
-        return finished(leaf, chain)
+        return joined_block((yield from read_joined(pages, chain, rows, file, limits)), chain)
     except LanceError:
         pass
     # One by one, so that the error names the page.
@@ -250,6 +249,12 @@ def _read_group(
         ]
     )
     return Pieces(len(rows), tuple(_alone(page, chain, limits) for page in found))
+
+
+def joined_block(leaves: Sequence[LeafPage], chain: tuple[Field, ...]) -> Block:
+    """The column that several pages belong to, one after the other; see :func:`finished`."""
+    blocks = [finished(leaf, chain) for leaf in leaves]
+    return blocks[0] if len(blocks) == 1 else Pieces(sum(leaf.num_rows for leaf in leaves), tuple(blocks))
 
 
 def _page_rows(edges: Int64, selection: RowSelection, factor: int = 1) -> list[tuple[int, RowSelection]]:

@@ -18,7 +18,9 @@ file sheet 2.1, sections 3.1 to 3.3, 3.7 and 5.3.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +34,7 @@ from lancecy.encodings.codecs.values import decode, decode_block, decode_levels
 from lancecy.encodings.model.block import Block, Structured, nbytes_of
 from lancecy.encodings.model.chunks import Buffers, Chunks, runs_within, starts_of, whole_runs
 from lancecy.encodings.model.layouts import MiniBlock, all_visible_max, max_repetition
-from lancecy.encodings.model.pages import Page
+from lancecy.encodings.model.pages import Page, PageMemory
 from lancecy.encodings.v21.chunk_tables import (
     ChunkSelection,
     ChunkTable,
@@ -60,13 +62,17 @@ from lancecy.store.reads import Ranges, Read, SourceFile
 __all__ = [
     "ChunkHeaders",
     "ChunkRows",
+    "PageItems",
     "can_join",
     "choose",
     "decoded",
+    "decoded_dictionary",
     "decoded_together",
     "dictionary_of",
     "flat_levels",
     "headers",
+    "keeps_codes",
+    "looked_up",
     "read",
 ]
 
@@ -250,20 +256,36 @@ def dictionary_of(spec: MiniBlock, page: Page, memory: Memory, limits: Limits) -
     if spec.dictionary is None:
         return None
     items = _cached_dictionary(page)
-    if items is not None:
-        return items
-    if page.memory is None:
-        return decode_block(spec.dictionary, memory, spec.num_dictionary_items, limits)
-    # Files often have the same dictionary: columns that share it are decoded together.
-    stored = memory.tobytes() if memory.size <= _SHARED_DICTIONARY else None
-    key = ("dictionary", spec.dictionary, spec.num_dictionary_items, stored, limits)
-    items = None if stored is None else page.memory.cache.find(key)
     if items is None:
-        # A copy, so that the cache does not keep a memory map or a whole merged request alive.
-        items = decode_block(spec.dictionary, memory.copy(), spec.num_dictionary_items, limits)
-        if stored is not None:
-            page.memory.cache.keep(key, items, 500 + len(stored) + nbytes_of(items))
-    page.memory.keep(page.number, "items", items, 500 + nbytes_of(items))
+        items = decoded_dictionary(spec, memory, page.memory, limits)
+        if page.memory is not None:
+            page.memory.keep(page.number, "items", items, 500 + nbytes_of(items))
+    return items
+
+
+def decoded_dictionary(spec: MiniBlock, stored: Memory, known: PageMemory | None, limits: Limits) -> Block:
+    """The dictionary of a page: one block for equal ones, if they are small and there is a cache.
+
+    Parameters
+    ----------
+    spec : MiniBlock
+        Of a page with a dictionary.
+    stored : (nbytes,) uint8
+    known : PageMemory or None
+    limits : Limits
+    """
+    if spec.dictionary is None:
+        raise TypeError("a page without a dictionary")
+    # A copy, so that the cache does not keep a memory map or a whole merged request alive.
+    own = stored if known is None else stored.copy()
+    if known is None or stored.size > _SHARED_DICTIONARY:
+        return decode_block(spec.dictionary, own, spec.num_dictionary_items, limits)
+    # Files often have the same dictionary: columns that share it are decoded together.
+    key = ("dictionary", spec.dictionary, spec.num_dictionary_items, stored.tobytes(), limits)
+    items: Block | None = known.cache.find(key)
+    if items is None:
+        items = decode_block(spec.dictionary, own, spec.num_dictionary_items, limits)
+        known.cache.keep(key, items, 500 + stored.size + nbytes_of(items))
     return items
 
 
@@ -349,7 +371,12 @@ def can_join(one: ChunkRows, other: ChunkRows, field: Field) -> bool:
     """
     if one.program is None or other.program is None or one.program.form != other.program.form:
         return False
-    return one.items is other.items or not (field.in_codes or field.logical_type.startswith("dict:"))
+    return one.items is other.items or not keeps_codes(field)
+
+
+def keeps_codes(field: Field) -> bool:
+    """Whether values of a leaf stay codes."""
+    return field.in_codes or field.logical_type.startswith("dict:")
 
 
 def decoded_together(several: Sequence[ChunkRows], field: Field, limits: Limits) -> LeafPage:
@@ -382,18 +409,52 @@ def decoded_together(several: Sequence[ChunkRows], field: Field, limits: Limits)
     levels, values = run_programs(parts, limits)
     if first.lists is None:
         definition = levels
-    if first.items is None:
-        return LeafPage(layers, rep, definition, values, num_rows)
-    if all(rows.items is first.items for rows in several):
-        block, validity = look_up(values, first.items, field, layers, definition, limits)
-        return LeafPage(layers, rep, definition, block, num_rows, validity)
-    codes, edges = split(values, [w.num_rows for w in wanted]), [0, *accumulate(sizes)]
+    leaf = LeafPage(layers, rep, definition, values, num_rows)
     pages = [
-        CodedPage(mine, rows.items, None if definition is None else definition[a:b])
-        for rows, mine, (a, b) in zip(several, codes, pairwise(edges), strict=True)
+        PageItems(rows.items, w.num_rows, size)
+        for rows, w, size in zip(several, wanted, sizes, strict=True)
         if rows.items is not None
     ]
-    return LeafPage(layers, rep, definition, look_up_pages(pages, layers, limits), num_rows)
+    return looked_up(leaf, pages, field, limits) if pages else leaf
+
+
+class PageItems(NamedTuple):
+    """The dictionary of a page, and how many codes and levels of it there are."""
+
+    items: Block
+    num_values: int
+    num_levels: int
+
+
+def looked_up(leaf: LeafPage, pages: Sequence[PageItems], field: Field, limits: Limits) -> LeafPage:
+    """Values in place of codes.
+
+    Parameters
+    ----------
+    leaf : LeafPage
+        Of some pages, one after the other; its values are codes.
+    pages : sequence of PageItems
+        At least one. Values that stay codes need one dictionary for all (:func:`keeps_codes`).
+    field : Field
+        The leaf.
+    limits : Limits
+
+    Raises
+    ------
+    FormatError, LimitError
+        See ``codecs.dictionaries``.
+    """
+    layers, definition = leaf.layers, leaf.definition
+    if all(page.items is pages[0].items for page in pages):
+        block, validity = look_up(leaf.values, pages[0].items, field, layers, definition, limits)
+        return replace(leaf, values=block, leaf_validity=validity)
+    codes = split(leaf.values, [page.num_values for page in pages])
+    edges = [0, *accumulate(page.num_levels for page in pages)]
+    coded = [
+        CodedPage(mine, page.items, None if definition is None else definition[a:b])
+        for page, mine, (a, b) in zip(pages, codes, pairwise(edges), strict=True)
+    ]
+    return replace(leaf, values=look_up_pages(coded, layers, limits))
 
 
 def _levels_together(

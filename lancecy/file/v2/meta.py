@@ -22,12 +22,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.encodings.model.layouts import MiniBlock, PageSpec
+from lancecy.encodings.model.layouts import PageSpec
 from lancecy.encodings.model.ledger import ByteLedger
 from lancecy.encodings.model.pages import Column, PageMemory
 from lancecy.errors import FormatError, LanceError, LimitError, TruncatedError
 from lancecy.file.tail import V2_FOOTER_BYTES, Tail, parse_footer, read_parts, read_tail
-from lancecy.file.v2.page_shapes import WithoutItems, shape_of, without_items
+from lancecy.file.v2.page_shapes import AlikeSpecs, without_items
 from lancecy.file.v2.wire import ColumnMessage, Parts, decode_columns, decode_num_rows, parse_spec
 from lancecy.limits import Limits
 from lancecy.records import dataclass
@@ -439,21 +439,12 @@ class SpecCache:
             See ``parse_spec``.
         """
         split = without_items(encoding)
-        if split is not None:
-            shape = self._shape(*split, num_buffers)
-            if shape is not None:
-                return shape.of_items(split[1])
-        key = ("page spec", encoding, num_buffers, self._owner)
-        return self._kept(key, lambda: self._parsed(encoding, num_buffers), 1024 + 2 * len(encoding))
-
-    def _shape(self, around: WithoutItems, num_items: int, num_buffers: int) -> MiniBlock | None:
-        """What pages share whose encodings have these bytes."""
-        key = ("page shape", around.before, around.after, around.size, num_buffers, self._owner)
-
-        def made() -> MiniBlock | None:
-            return shape_of(around, num_items, lambda encoding: self._parsed(encoding, num_buffers))
-
-        return self._kept(key, made, 1024 + 2 * len(around.before))
+        if split is None:
+            return self._parsed(encoding, num_buffers)
+        around, num_items = split
+        key = ("alike page specs", around, num_buffers, self._owner)
+        known = self._kept(key, AlikeSpecs, 2048 + 2 * len(encoding))
+        return known.find(num_items, lambda: self._parsed(encoding, num_buffers))
 
     def token(self, key: Hashable | None) -> object | None:
         """One object for equal keys, also across files that share the cache; None for None."""
@@ -469,4 +460,8 @@ class SpecCache:
         return found
 
     def _parsed(self, encoding: bytes, num_buffers: int) -> PageSpec:
-        return parse_spec(encoding, self._version, num_buffers, self._limits)
+        return self._kept(
+            ("page spec", encoding, num_buffers, self._owner),
+            lambda: parse_spec(encoding, self._version, num_buffers, self._limits),
+            1024 + 2 * len(encoding),
+        )

@@ -1,18 +1,19 @@
-"""Layouts of pages that differ in their number of items alone: such encodings are parsed once.
+"""Layouts of pages that differ in their number of items alone: such encodings are parsed twice, however many there are.
 
-Releases write the number of items at the end of an encoding, so that the pages of small files differ in these bytes alone. Whether
-the bytes are that number is tried once: another number in their place must give the same layout of so many items.
+Releases write the number of items at the end of an encoding, so that the pages of small files differ in these bytes alone. Two
+encodings prove that the bytes are that number: if both are parsed, and the layouts differ in their numbers of items as the
+bytes do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
 
 from lancecy.encodings.model.layouts import MiniBlock, PageSpec
-from lancecy.errors import LanceError
-from lancecy.records import dataclass
 
-__all__ = ["WithoutItems", "shape_of", "without_items"]
+__all__ = ["AlikeSpecs", "without_items"]
 
 _MOST_BYTES = 1024
 """Longer encodings have tables of symbols, which no other page shares."""
@@ -20,29 +21,17 @@ _MOST_ITEMS = 1 << 48
 _ITEMS_TAG = 0x48
 _LARGE_CHUNKS = b"\x50\x01"
 
-
-@dataclass(frozen=True, slots=True)
-class WithoutItems:
-    """The bytes of an encoding around what may be the number of items, and how many bytes that has."""
-
-    before: bytes
-    after: bytes
-    size: int
-
-    def with_items(self, num_items: int) -> bytes:
-        """The encoding of a page of so many items."""
-        number = [(num_items >> 7 * place & 0x7F) | 0x80 for place in range(self.size)]
-        number[-1] &= 0x7F
-        return self.before + bytes(number) + self.after
+Around: TypeAlias = tuple[bytes, bytes, int]
+"""The bytes of an encoding before and after what may be the number of items, and how many bytes that has."""
 
 
-def without_items(encoding: bytes) -> tuple[WithoutItems, int] | None:
+def without_items(encoding: bytes) -> tuple[Around, int] | None:
     r"""The bytes around the number at the end of an encoding, and the number; None if there is none.
 
     Examples
     --------
     >>> without_items(bytes([10, 3, 0x48, 0x88, 0x07]))
-    (WithoutItems(before=b'\n\x03H', after=b'', size=2), 904)
+    ((b'\n\x03H', b'', 2), 904)
     """
     end = len(encoding)
     if end > _MOST_BYTES:
@@ -58,26 +47,27 @@ def without_items(encoding: bytes) -> tuple[WithoutItems, int] | None:
         num_items = num_items << 7 | (more & 0x7F)
     if encoding[at - 1] != _ITEMS_TAG or num_items > _MOST_ITEMS:
         return None
-    return WithoutItems(encoding[:at], encoding[end:], end - at), num_items
+    return (encoding[:at], encoding[end:], end - at), num_items
 
 
-def shape_of(around: WithoutItems, num_items: int, parse: Callable[[bytes], PageSpec]) -> MiniBlock | None:
-    """The layout that encodings with these bytes have, without its number of items; None if the number is another one.
+class AlikeSpecs:
+    """The layouts of encodings that differ in the number at their end alone."""
 
-    Parameters
-    ----------
-    around : WithoutItems
-    num_items : int
-        Of one such encoding.
-    parse : function of bytes
-        Parses an encoding.
-    """
-    try:
-        found = [parse(around.with_items(number)) for number in (num_items, num_items ^ 1)]
-    except LanceError:
-        return None
-    first, second = found
-    if not isinstance(first, MiniBlock) or first.num_items != num_items:
-        return None
-    shape = first.shape
-    return shape if second == shape.of_items(num_items ^ 1) else None
+    def __init__(self) -> None:
+        self._first: tuple[PageSpec, int] | None = None
+        self._shape: MiniBlock | None = None
+
+    def find(self, num_items: int, parse: Callable[[], PageSpec]) -> PageSpec:
+        """The layout of the encoding with this number, which ``parse`` reads; its errors are raised."""
+        shape, first = self._shape, self._first
+        if shape is not None:
+            return shape.of_items(num_items)
+        if first is not None and first[1] == num_items:
+            return first[0]
+        spec = parse()
+        if first is None:
+            self._first = spec, num_items
+        elif isinstance(spec, MiniBlock) and spec.num_items == num_items:
+            if replace(spec, num_items=first[1]) == first[0]:
+                self._shape = spec.shape
+        return spec

@@ -7,7 +7,7 @@ unusual way is left to each file's own ``FileColumns``, whose errors name the co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 
@@ -164,7 +164,7 @@ class _ParsedColumns:
     ) -> None:
         first = files[0]
         self.files = files
-        self._numbers = numbers
+        self.numbers = numbers
         self._per_file = len(numbers[0])
         self._found = found
         self._ends = np.zeros((2, found.counts.shape[0] + 1), np.int64)
@@ -191,9 +191,9 @@ class _ParsedColumns:
         most = np.maximum(sizes * 8, self.files[0].limits.rows_per_file)
         if (furthest > sizes[:, None]).any() or (self.num_rows > most[:, None]).any():
             raise FormatError("a column has more than its file, or more rows than the limit")
-        for file, numbers, taken in zip(self.files, self._numbers, nbytes.tolist(), strict=True):
-            charged = {(number, "pages"): n for number, n in zip(numbers, taken, strict=True)}
-            file.ledger.charge_all(charged, file.source.size)
+        parts = {id(numbers): [(number, "pages") for number in numbers] for numbers in self.numbers}
+        for file, numbers, taken in zip(self.files, self.numbers, nbytes.tolist(), strict=True):
+            file.ledger.charge_all(dict(zip(parts[id(numbers)], taken, strict=True)), file.source.size)
 
     def _versions(self) -> list[tuple[int, int]]:
         """The version of the file of each page, which determines what its encoding may be."""
@@ -218,7 +218,7 @@ class _ParsedColumns:
 
     def column(self, file: int, place: int) -> Column:
         """One column of a file."""
-        at, number = file * self._per_file + place, self._numbers[file][place]
+        at, number = file * self._per_file + place, self.numbers[file][place]
         page_ends, buffer_ends = self._slices
         row_starts, first_buffer = self._found.edges
         positions, sizes = self._found.buffers
@@ -242,19 +242,27 @@ class _ParsedColumns:
         All, if some columns have several pages, are of blobs, or have nodes of 2.0, which only each file's rows tell apart.
         """
         counts = self._found.counts[:, 0].reshape(-1, self._per_file)[:, places]
-        are_structural = all(map(is_structural, self._specs))
-        if not ((are_structural or len(places) == 1) and (counts == 1).all()) or any(self._blobs):
+        if not ((self._are_structural or len(places) == 1) and (counts == 1).all()) or any(self._blobs):
             yield from range(len(self.files))
             return
         starts = self._ends[0, :-1].reshape(-1, self._per_file)[:, places]
-        # Of layouts of 2.1 and later, the class alone tells how a field is laid out.
-        classes = {kind: number for number, kind in enumerate(dict.fromkeys(map(type, self._specs)))}
-        shown = [classes[type(spec)] for spec in self._specs] if are_structural else range(len(self._specs))
         known: set[tuple[int, ...]] = set()
-        for file, kinds in enumerate(np.array(shown, np.int64)[self._kinds][starts].tolist()):
+        for file, kinds in enumerate(self._shown[starts].tolist()):
             if (key := tuple(kinds)) not in known:
                 known.add(key)
                 yield file
+
+    @cached_property
+    def _are_structural(self) -> bool:
+        return all(map(is_structural, {type(spec): spec for spec in self._specs}.values()))
+
+    @cached_property
+    def _shown(self) -> Int64:
+        """(num_pages,) int64: what tells how a field is laid out; of layouts of 2.1 and later that is the class alone."""
+        if not self._are_structural:
+            return self._kinds
+        classes = {kind: number for number, kind in enumerate(dict.fromkeys(map(type, self._specs)))}
+        return np.array([classes[type(spec)] for spec in self._specs], np.int64)[self._kinds]
 
     def joined(self, place: int) -> Column | None:
         """A column of all files as one; None if that cannot be."""
@@ -264,7 +272,7 @@ class _ParsedColumns:
         buffers = np.repeat(places == place, num_buffers)
         positions, sizes = self._found.buffers
         return joined_column(
-            self._numbers[0][place],
+            self.numbers[0][place],
             self._found.pages[0][mine],
             tuple([self._specs[kind] for kind in self._kinds[mine].tolist()]),
             self._num_buffers[mine],
@@ -320,18 +328,22 @@ def join_fields(files: Sequence[FileColumns], fields: Sequence[Field]) -> list[J
         None: the field must be read file by file. Its metadata is not all held, large or damaged; it is not stored in the
         same way in all files; it has blobs, packed structs or strings of the first releases.
     """
-    placed = [[file.fields.placed(field) for file in files] for field in fields]
-    alike = [_are_alike(mine) for mine in placed]
+    # Files with the same entry in the manifest share their columns.
+    shared = {id(file.fields): file.fields for file in files}
+    placed = [{key: columns.placed(field) for key, columns in shared.items()} for field in fields]
+    alike = [_are_alike(list(mine.values())) for mine in placed]
     chosen = [mine for mine, is_alike in zip(placed, alike, strict=True) if is_alike]
     containers = [file.container for file in files]
     is_held = all(container.is_whole for container in containers)
     is_held = is_held and sum(container.held.memory.nbytes for container in containers) <= _MOST_JOINED
     if chosen and is_held and may_be_joined([file.source for file in files]):
         with suppress(LanceError):
-            numbers = _numbers_of(chosen)
-            parsed = _parsed(files, numbers)
+            numbers = {
+                key: [number for mine in chosen for number in mine[key].numbers.values()] for key in shared
+            }
+            parsed = _parsed(files, [numbers[id(file.fields)] for file in files])
             return [
-                _joined_field(parsed, field, mine, numbers[0]) if is_alike else None
+                _joined_field(parsed, field, mine) if is_alike else None
                 for field, mine, is_alike in zip(fields, placed, alike, strict=True)
             ]
     return [None] * len(fields)
@@ -340,39 +352,28 @@ def join_fields(files: Sequence[FileColumns], fields: Sequence[Field]) -> list[J
 def _are_alike(placed: Sequence[Placed]) -> bool:
     """Whether a field has the same nodes with a column in all files, none of which holds what is below it."""
     first = placed[0]
-    distinct = {id(one): one for one in placed}.values()
     return bool(first.numbers) and all(
         not one.packed and list(one.numbers) == list(first.numbers) and one.whole == first.whole
-        for one in distinct
+        for one in placed
     )
 
 
-def _numbers_of(several: Sequence[Sequence[Placed]]) -> list[list[int]]:
-    """Numbers of the columns of several fields in each file; files with the same ones share a list."""
-    known: dict[tuple[int, ...], list[int]] = {}
-    found = []
-    for placed in zip(*several, strict=True):
-        key = tuple(map(id, placed))
-        if key not in known:
-            known[key] = [number for one in placed for number in one.numbers.values()]
-        found.append(known[key])
-    return found
-
-
-def _joined_field(
-    parsed: _ParsedColumns, field: Field, placed: Sequence[Placed], numbers: Sequence[int]
-) -> JoinedField | None:
-    files, nodes = parsed.files, list(placed[0].numbers)
-    places = [numbers.index(number) for number in placed[0].numbers.values()]
+def _joined_field(parsed: _ParsedColumns, field: Field, placed: Mapping[int, Placed]) -> JoinedField | None:
+    """A field as one of a single file; ``placed`` has its columns by the identity of the ``fields`` of a file."""
+    files = parsed.files
+    in_first = placed[id(files[0].fields)].numbers
+    nodes = list(in_first)
+    places = [parsed.numbers[0].index(number) for number in in_first.values()]
     first: Layout | None = None
     for n in parsed.of_one_kind(places):
         columns = {node: parsed.column(n, place) for node, place in zip(nodes, places, strict=True)}
         pages = [column.specs for column in columns.values()]
-        layout = _usual_layout(files[n], field, placed[n], pages)
+        mine = placed[id(files[n].fields)]
+        layout = _usual_layout(files[n], field, mine, pages)
         first = layout if first is None else first
         if layout is None or first is None or layout.form is not first.form:
             return None
-        if is_apart(placed[n].whole, columns):
+        if is_apart(mine.whole, columns):
             return None
     if first is None:
         return None

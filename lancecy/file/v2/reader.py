@@ -18,7 +18,6 @@ from lancecy.encodings.model.block import AllNull, Block, Reordered
 from lancecy.encodings.model.layouts import MiniBlock
 from lancecy.encodings.model.pages import Column
 from lancecy.encodings.model.spec import PageDictionary
-from lancecy.encodings.v21.joined_pages import is_read_by_page
 from lancecy.errors import FormatError, UnsupportedError, printable
 from lancecy.file.tail import read_parts
 from lancecy.file.v2.columns import FileColumns
@@ -244,8 +243,10 @@ class V2Reader:
         checked = checked_columns(Parts.of(found), numbers, *about)
         columns, specs = [], []
         for (_, node), (message, pages) in zip(nodes, checked, strict=True):
-            by_page = any(map(is_read_by_page, pages))
-            columns.append(StoredColumn(node.id, self.source, message, by_page))
+            has_dictionaries = any(
+                isinstance(spec, MiniBlock) and spec.dictionary is not None for spec in pages
+            )
+            columns.append(StoredColumn(node.id, self.source, message, has_dictionaries))
             specs.append(pages)
         start = 0
         for top in fields:

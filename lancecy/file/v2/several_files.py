@@ -17,7 +17,7 @@ from lancecy.encodings.model.pages import Column
 from lancecy.encodings.several_files import copied, kept_columns, rows_of_all, stand_in
 from lancecy.encodings.v20.pages import served
 from lancecy.encodings.v21.joined_pages import JoinedPages, page_groups, read_joined
-from lancecy.encodings.v21.leaf import LeafRows, finished, read_leaf, read_leaves
+from lancecy.encodings.v21.leaf import LeafRows, joined_block, read_leaf, read_leaves
 from lancecy.encodings.v21.repdef import rows_per_value
 from lancecy.errors import LanceError
 from lancecy.file.tail import TAIL_BYTES
@@ -280,8 +280,8 @@ def _leaf(
     groups = page_groups(column, chain, rows) if rows_per_value(chain) == 1 else None
     if groups is None or groups.size > 2:
         return (yield from read_leaf(chain, column, file, rows, limits))
-    page = yield from read_joined(JoinedPages(column, 0, column.num_pages), chain, rows, file, limits)
-    return finished(page, chain)
+    pages = JoinedPages(column, 0, column.num_pages)
+    return joined_block((yield from read_joined(pages, chain, rows, file, limits)), chain)
 
 
 def _leaves(several: SeveralFiles, leaves: Sequence[Leaf], reads: Sequence[FieldRead]) -> Read[Block]:

