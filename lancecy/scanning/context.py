@@ -432,11 +432,11 @@ class ScanContext:
         sizes = np.array(found, np.float64)
         if -1.0 in found:
             unknown = np.flatnonzero(sizes < 0)
-            sizes[unknown] = self._guessed_bytes(numbers[unknown], fields)
+            sizes[unknown] = self.guessed_bytes(numbers[unknown], fields)
         return sizes
 
-    def _guessed_bytes(self, numbers: Int64, fields: Sequence[Field]) -> NDArray[np.float64]:
-        """(n,) float64: bytes of a row by the types of the fields, and by the sizes of the files."""
+    def guessed_bytes(self, numbers: Int64, fields: Sequence[Field]) -> NDArray[np.float64]:
+        """(n,) float64: :meth:`row_bytes` by the manifest: the types of the fields, and the sizes of the files."""
         table = self.table
         counts = table.first_file[numbers + 1] - table.first_file[numbers]
         files = places_of(table.first_file[numbers], counts)

@@ -20,10 +20,12 @@ from lancecy.expr import Bound, Expr, evaluation_ns, mask
 from lancecy.rows import RowSelection
 from lancecy.scanning.column_forms import NullTests, null_tests
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.fragment import FragmentFiles, parse_metadata
+from lancecy.scanning.fragment import FragmentFiles, JoinedStats, joined_stats, parse_metadata
 from lancecy.scanning.outputs import (
     are_worth_threads,
+    is_enough,
     map_sized,
+    most_ns,
     read_columns,
     read_several,
 )
@@ -62,6 +64,8 @@ _ROWS_TOGETHER = 1 << 20
 _BYTES_TOGETHER = 16 << 20
 """Encoded bytes below which one thread tests units as one column."""
 _FEW_UNITS = 256
+_MANY_FRAGMENTS = 16
+"""Fewest fragments whose statistics are looked at together."""
 
 U = TypeVar("U")
 
@@ -76,14 +80,44 @@ def choose(
         a is not b for a, b in zip(kept, (units, projection, context.sources), strict=False)
     ):
         sources = concerned(context.sources, context.snapshot, projection) if use_sources else ()
-        if sources:
+        statistics = next((source for source in sources if isinstance(source, PageStatistics)), None)
+        joined, left_out = None, frozenset[int]()
+        if statistics is not None:
+            joined, left_out = _told_together(context, units, projection, statistics)
+        others = [source for source in sources if source is not statistics]
+        if sources and joined is None:
             parse_metadata((context.files(unit.fragment) for unit in units), projection.filter_fields)
         # Sources do a little NumPy over metadata: threads would only wait for each other.
-        found = [candidates(context, unit, projection, sources) for unit in units]
-        kept = units, projection, context.sources, found
-        if _stay_the_same(units, found, sources, projection):
+        found = [
+            candidates(
+                context,
+                unit,
+                projection,
+                sources if joined is None or unit.fragment in left_out else others,
+            )
+            for unit in units
+        ]
+        kept = units, projection, context.sources, found, None if joined is None else joined.decoded_bytes
+        if _stay_the_same(units, found, sources, projection, joined):
             context.keep_plan(key, kept)
-    return all_passing(context, kept[3])
+    return all_passing(context, *kept[3:])
+
+
+def _told_together(
+    context: ScanContext, units: Sequence[ScanUnit], projection: Projection, statistics: PageStatistics
+) -> tuple[JoinedStats | None, frozenset[int]]:
+    """Page statistics of the filter's columns in all fragments, and the fragments of which they leave out rows.
+
+    None if each unit is asked for its own.
+    """
+    bound, fragments = projection.filter, dict.fromkeys([unit.fragment for unit in units])
+    if bound is None or projection.filter_virtual or len(fragments) < _MANY_FRAGMENTS:
+        return None, frozenset()
+    several = [context.files(fragment) for fragment in fragments]
+    joined = joined_stats(several, projection.filter_fields, bound.paths)
+    if joined is None:
+        return None, frozenset()
+    return joined, statistics.left_out(several, joined, projection)
 
 
 def _stay_the_same(
@@ -91,13 +125,18 @@ def _stay_the_same(
     found: Sequence[CandidateUnit],
     sources: Sequence[CandidateSource],
     projection: Projection,
+    joined: JoinedStats | None,
 ) -> bool:
     """Whether the candidates of a plan's units are the same for every scan; a stream's windows, which are lists, come once."""
     if not isinstance(units, tuple) or len(units) > _FEW_UNITS:
         return False
     if not all(isinstance(source, PageStatistics) for source in sources):
         return False
-    return all(c.files.mapped and c.files.has_few_stats(projection.filter_fields) for c in found)
+    # Columns that can be joined have no bounds.
+    return all(
+        c.files.mapped and (joined is not None or c.files.has_few_stats(projection.filter_fields))
+        for c in found
+    )
 
 
 def question(context: ScanContext, files: FragmentFiles, projection: Projection) -> Question:
@@ -217,17 +256,33 @@ def passing(context: ScanContext, unit: CandidateUnit) -> FilteredUnit:
         raise files.located(error) from error.__cause__
 
 
-def all_passing(context: ScanContext, units: Sequence[CandidateUnit]) -> list[FilteredUnit]:
-    """:func:`passing` for several units: side by side where there is enough to decode, small ones together."""
+def all_passing(
+    context: ScanContext, units: Sequence[CandidateUnit], most: int | None = None
+) -> list[FilteredUnit]:
+    """:func:`passing` for several units: side by side where there is enough to decode, small ones together.
+
+    Parameters
+    ----------
+    context : ScanContext
+    units : sequence of CandidateUnit
+    most : int or None, bytes
+        The filter's columns take no more in all files once they are decoded. Then no file is looked at for its part, if that
+        is little.
+    """
     if all(c.projection.filter is None for c in units):
         return [FilteredUnit(c.files, c.rows, c.rows) for c in units]
-    sizes = [decoded_bytes_of(c, c.projection.filter_fields) for c in units]
     projection = units[0].projection
-    use_threads = are_worth_threads(
-        [(c.files, len(c.rows)) for c in units],
-        projection.filter_fields,
-        0.0 if projection.filter is None else evaluation_ns(projection.filter.expr),
-    )
+    fields = projection.filter_fields
+    row_ns = 0.0 if projection.filter is None else evaluation_ns(projection.filter.expr)
+    items = [(c.files, len(c.rows)) for c in units]
+    if most is not None and most < _BYTES_TOGETHER:
+        sizes = [most / len(units)] * len(units)
+        num_rows = sum(rows for _, rows in items)
+        use_threads = is_enough(most_ns(num_rows, most, fields, row_ns), len(units))
+    else:
+        sizes = [decoded_bytes_of(c, c.projection.filter_fields) for c in units]
+        use_threads = True
+    use_threads = use_threads and are_worth_threads(items, fields, row_ns)
     # One thread decodes units of few bytes: then as one.
     is_little = not use_threads and sum(sizes) < _BYTES_TOGETHER
     groups = list(_small_groups(units, sizes, is_little and all(c.files.mapped for c in units)))
@@ -244,12 +299,13 @@ def _small_groups(
     """
     most = _ROWS_TOGETHER if are_joined else SMALL_ROWS
     group: list[CandidateUnit] = []
-    rows, nbytes = 0, 0.0
+    rows, nbytes, is_coded = 0, 0.0, False
     for c, more in zip(units, sizes, strict=True):
+        was_coded, is_coded = is_coded, bool(_coded(c))
         # Every fragment has its own dictionary: merging them may cost more than it saves.
         is_full = rows + len(c.rows) > most or (not are_joined and _has_dictionary(c.projection))
         is_full = is_full or len(group) == MOST_FILES or nbytes + more > _BYTES_TOGETHER
-        if group and (is_full or _coded(c) or _coded(group[0]) or c.projection is not group[0].projection):
+        if group and (is_full or is_coded or was_coded or c.projection is not group[0].projection):
             yield group
             group, rows, nbytes = [], 0, 0.0
         group.append(c)
@@ -265,7 +321,9 @@ def _has_dictionary(projection: Projection) -> bool:
 
 def _coded(unit: CandidateUnit) -> dict[Field, Field]:
     """Text columns of the filter that are read in codes, and the same in codes: where that saves more than a step costs."""
-    texts = unit.projection.compared_texts if len(unit.rows) >= _MIN_CODED else {}
+    texts = unit.projection.compared_texts
+    if not texts or len(unit.rows) < _MIN_CODED:
+        return {}
     # Where reading costs requests, nothing is read twice.
     once = () if unit.files.mapped else unit.projection.fields
     return {f: c for f, c in texts.items() if f not in once and unit.files.stores_dictionary(f)}

@@ -7,7 +7,8 @@ selection and returns Arrow columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from functools import cached_property
 from itertools import groupby
@@ -25,8 +26,9 @@ from lancecy.encodings.blocks.null_only import null_stub
 from lancecy.encodings.model.block import Block
 from lancecy.errors import LanceError
 from lancecy.file.v2.columns import FileColumns
-from lancecy.file.v2.parsed_together import parse_together
+from lancecy.file.v2.parsed_together import join_fields, parse_together
 from lancecy.file.v2.several_files import SeveralFiles, read_in_turn
+from lancecy.file.v2.stats import null_stats
 from lancecy.file.v2.values import read_fields
 from lancecy.records import dataclass
 from lancecy.rows import RowSelection
@@ -39,7 +41,7 @@ from lancecy.table.manifest import Fragment
 from lancecy.table.rows.deletion import DeletionVector
 from lancecy.table.snapshot import Snapshot
 
-__all__ = ["FragmentFiles", "Part", "parse_metadata", "read_together"]
+__all__ = ["FragmentFiles", "JoinedStats", "Part", "joined_stats", "parse_metadata", "read_together"]
 
 Int64 = NDArray[np.int64]
 Path = tuple[str, ...]
@@ -67,6 +69,8 @@ class FragmentFiles:
         Whether every file is memory-mapped, so that reading costs no request.
     ruled : dict of int to (projection, candidates)
         What statistics say about the filters of projections, by the id of the latter.
+    joined : dict
+        Statistics of this and the following fragments; see :func:`joined_stats`.
     """
 
     snapshot: Snapshot = field(repr=False)
@@ -78,6 +82,7 @@ class FragmentFiles:
     ruled: dict[int, tuple[object, Any]] = field(default_factory=dict, repr=False)
     _sizes: dict[Field, tuple[int, int]] = field(default_factory=dict, repr=False)
     _stats: dict[tuple[Path, ...], list[tuple[Int64, StatsTable]]] = field(default_factory=dict, repr=False)
+    joined: dict[Hashable, JoinedStats | None] = field(default_factory=dict, repr=False)
 
     @classmethod
     def open(
@@ -254,10 +259,14 @@ class FragmentFiles:
 
     def joinable(self, fields: Sequence[Field], rows: RowSelection) -> FileColumns | None:
         """The columns of the only file, if fields can be read with those of other fragments."""
+        return self.only_columns(fields) if rows.is_ascending else None
+
+    def only_columns(self, fields: Sequence[Field]) -> FileColumns | None:
+        """The columns of the only file, if it holds these fields whole."""
         if len(self.parts) != 1 or any(self.parts[0].held(f) is not f for f in fields):
             return None
         columns = self.parts[0].reader.columns
-        return columns if columns is not None and columns.can_tell(fields) and rows.is_ascending else None
+        return columns if columns is not None and columns.can_tell(fields) else None
 
     # -- statistics -----------------------------------------------------------
 
@@ -422,6 +431,65 @@ def parse_metadata(several: Iterable[FragmentFiles], fields: Sequence[Field]) ->
             alike.setdefault(tuple(map(id, held)), (held, []))[1].append(columns)
     for held, mine in alike.values():
         parse_together(mine, held)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinedStats:
+    """Statistics of fields in many fragments of one 2.x file each, as those of one file.
+
+    Attributes
+    ----------
+    table : StatsTable
+        Of the pages of all files, one file after the other.
+    files : (num_pages,) int64
+        Number of the fragment of each page, as they were given.
+    decoded_bytes : int
+        Bytes of the fields in all files once they are decoded, as far as the metadata of pages tell.
+    """
+
+    table: StatsTable
+    files: Int64
+    decoded_bytes: int
+
+
+def joined_stats(
+    several: Sequence[FragmentFiles], fields: Sequence[Field], paths: Sequence[Path]
+) -> JoinedStats | None:
+    """What :meth:`FragmentFiles.page_stats` says of these columns of several fragments, found in one pass.
+
+    None if the fragments must be asked one by one: files store the fields in different ways, not all metadata is held, or the
+    columns have different or empty pages.
+    """
+    known = several[0].joined
+    key = tuple(fields), tuple(paths), *[files.fragment.id for files in several]
+    with suppress(KeyError):
+        return known[key]
+    found = _joined_stats(several, fields, paths)
+    if len(known) >= _MAX_STATS:
+        known.clear()
+    known[key] = found
+    return found
+
+
+def _joined_stats(
+    several: Sequence[FragmentFiles], fields: Sequence[Field], paths: Sequence[Path]
+) -> JoinedStats | None:
+    columns = [own for files in several if (own := files.only_columns(fields)) is not None]
+    if not fields or len(columns) < len(several):
+        return None
+    known = {
+        f: joined.known for f, joined in zip(fields, join_fields(columns, fields), strict=True) if joined
+    }
+    if len(known) < len(fields):
+        return None
+    ends = np.cumsum([files.num_rows for files in several])
+    chains = {path: chain for path in paths if (chain := _chain(fields, path)) is not None}
+    table, is_whole = null_stats(chains, known.get, int(ends[-1]))
+    if not is_whole or not table.row_counts.all():
+        return None
+    starts = np.cumsum(table.row_counts) - table.row_counts
+    decoded = sum(max(one.stored_bytes, one.decoded_bytes) for one in known.values())
+    return JoinedStats(table, np.searchsorted(ends, starts, side="right"), decoded)
 
 
 def read_together(

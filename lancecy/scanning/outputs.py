@@ -35,6 +35,7 @@ __all__ = [
     "is_enough",
     "jobs_of",
     "map_sized",
+    "most_ns",
     "output_fields",
     "outputs_joined",
     "pick_is_cheaper",
@@ -166,6 +167,24 @@ def reading_ns(units: Sequence[FilteredUnit], fields: Sequence[Field]) -> float:
             run, row = _costs_of_rows(unit.files, wanted)
             taken += min(len(unit.rows) * row, len(unit.picked) * (run + row))
     return taken
+
+
+def most_ns(num_rows: int, nbytes: float, fields: Sequence[Field], row_ns: float = 0.0) -> float:
+    """The most nanoseconds that one thread takes to read fields of so many rows, whose bytes they are.
+
+    Parameters
+    ----------
+    num_rows : int
+    nbytes : float, bytes
+    fields : sequence of Field
+        Top-level fields, pruned.
+    row_ns : float, nanoseconds
+        What is done with a row when it is read.
+    """
+    # Nothing takes longer than chunks.
+    costs = [_of_field(_CHUNKS, wanted) for wanted in fields]
+    byte = max((byte for _, _, byte in costs), default=0.0)
+    return num_rows * (row_ns + sum(row for _, row, _ in costs)) + byte * nbytes
 
 
 def are_worth_threads(

@@ -21,6 +21,7 @@ from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.scanning.column_forms import null_tests
 from lancecy.scanning.context import ScanContext
+from lancecy.scanning.fragment import joined_stats
 from lancecy.scanning.project import Projection
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.sources import Answer, CandidateSource, Question, answers, concerned
@@ -62,6 +63,9 @@ _MAX_UNITS_UNSEEN = 1 << 14
 _FEW_COLUMNS = 4096
 # Most units of a plan that is kept.
 _FEW_UNITS = 256
+# Fewest fragments whose sizes are taken from the manifest if all of them are small, and by how many times a size may be wrong.
+_MANY_FRAGMENTS = 16
+_GROWTH = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +106,8 @@ class ScanPlan:
         The units in the order of the tasks.
     edges : (num_tasks + 1,) int64
         First place in ``order`` of each task, and the number of units.
+    is_settled : bool
+        Whether the plan stays the same once the metadata of more files is known.
     """
 
     schema: pa.Schema
@@ -111,6 +117,7 @@ class ScanPlan:
     sizes: NDArray[np.float64] = field(repr=False)
     order: Int64 = field(repr=False)
     edges: Int64 = field(repr=False)
+    is_settled: bool = field(default=False, repr=False)
 
     @cached_property
     def units(self) -> tuple[ScanUnit, ...]:
@@ -163,7 +170,7 @@ def plan(
     interleave : bool
         Order tasks so that consecutive ones read from different bases.
     exact : bool or None
-        Open the data files to know the sizes of their columns; None does if that takes little.
+        Open the data files to know the sizes of their columns; None does if that takes little and may change the units.
 
     Raises
     ------
@@ -171,8 +178,31 @@ def plan(
         The request does not fit the schema.
     """
     projection = context.projection(request)
-    fields, made = _read_of_row(projection)
     whole = _whole_units(context, request, projection)
+    # Where sizes only tell how units are cut, those of small files are not looked at.
+    only_cuts = min_units > 1 and (exact is None or (exact is False and blocksize is None))
+    small = _sizes_of_small(context, whole, projection, blocksize) if only_cuts else None
+    if small is not None:
+        units, sizes = whole.units, small
+    else:
+        units, sizes = _cut_by_size(context, whole, projection, blocksize, min_units, exact)
+    order = np.arange(sizes.size)
+    if interleave:
+        order = np.array(context.interleaved(units[:, _FRAGMENT].tolist()), np.int64)
+    edges = _task_edges(sizes[order], blocksize)
+    return ScanPlan(projection.schema, projection, spec, units, sizes, order, edges, small is not None)
+
+
+def _cut_by_size(
+    context: ScanContext,
+    whole: _Whole,
+    projection: Projection,
+    blocksize: int | None,
+    min_units: int,
+    exact: bool | None,
+) -> tuple[Int64, NDArray[np.float64]]:
+    """The units, large ones cut into pieces, and the sizes of all; the parameters are those of :func:`plan`."""
+    fields, made = _read_of_row(projection)
     if exact is None:
         exact = context.snapshot.is_mapped and whole.numbers.size * len(fields) <= _FEW_COLUMNS
     sizes = _sizes(context, whole, fields, exact, made)
@@ -190,12 +220,7 @@ def plan(
         tested = _filter_sizes(context, whole, projection, exact)
         least = _unit_bytes(float(tested.sum()), blocksize, min_units, smallest)
         counts = np.maximum(counts, np.ceil(tested / least))
-    units, sizes = _split_units(context, whole.units, sizes, counts, fields)
-    order = np.arange(sizes.size)
-    if interleave:
-        order = np.array(context.interleaved(units[:, _FRAGMENT].tolist()), np.int64)
-    edges = _task_edges(sizes[order], blocksize)
-    return ScanPlan(projection.schema, projection, spec, units, sizes, order, edges)
+    return _split_units(context, whole.units, sizes, counts, fields)
 
 
 def _split_units(
@@ -251,11 +276,16 @@ def kept_plan(
         kept: ScanPlan = known[1]
         return kept
     found = plan(context, request, make_spec(request, False), *how)
-    fields, _ = _read_of_row(found.projection)
-    read = {unit.fragment for unit, size in zip(found.units, found.sizes.tolist(), strict=True) if size}
-    if len(found.table) <= _FEW_UNITS and context.all_known(read, fields):
+    if len(found.table) <= _FEW_UNITS and (found.is_settled or _is_known(context, found)):
         context.keep_plan(key, (context.sources, found))
     return found
+
+
+def _is_known(context: ScanContext, found: ScanPlan) -> bool:
+    """Whether all metadata that the sizes of a plan are told from is loaded."""
+    fields, _ = _read_of_row(found.projection)
+    read = {unit.fragment for unit, size in zip(found.units, found.sizes.tolist(), strict=True) if size}
+    return context.all_known(read, fields)
 
 
 def unit_sizes(context: ScanContext, projection: Projection, units: Sequence[ScanUnit]) -> list[float]:
@@ -288,6 +318,41 @@ def _sizes(
     if not whole.rows.any():
         return np.zeros(whole.rows.size)
     return whole.rows * (made + context.row_bytes(whole.numbers, fields, exact))
+
+
+def _sizes_of_small(
+    context: ScanContext, whole: _Whole, projection: Projection, blocksize: int | None
+) -> NDArray[np.float64] | None:
+    """Bytes of each unit by the manifest, if these are many of small mapped files, of which none would be cut.
+
+    None if some unit may have to be cut, or the manifest does not tell.
+    """
+    least = _SMALLEST_UNIT if blocksize is None else min(blocksize, _SMALLEST_UNIT)
+    table = context.table
+    if whole.numbers.size < _MANY_FRAGMENTS or not context.snapshot.is_mapped:
+        return None
+    if not table.sizes.all() or not table.rows[whole.numbers].all():
+        return None
+    fields = tuple(dict.fromkeys((*projection.fields, *projection.filter_fields)))
+    _, made = _read_of_row(projection)
+    sizes: NDArray[np.float64] = whole.rows * (made + context.guessed_bytes(whole.numbers, fields))
+    if float(sizes.max()) * _GROWTH > least:
+        return None
+    return sizes if blocksize is None or _are_within(context, whole, projection, blocksize) else None
+
+
+def _are_within(context: ScanContext, whole: _Whole, projection: Projection, most: int) -> bool:
+    """Whether the columns that are read take no more bytes in all files together once they are decoded; opens the files.
+
+    One text that all rows share may take any number of times the size of its file.
+    """
+    fields = tuple(dict.fromkeys((*projection.fields, *projection.filter_fields)))
+    if not fields or not whole.rows.any():
+        return True
+    several = context.several_files(context.table.ids[whole.numbers].tolist())
+    paths = projection.filter.paths if projection.filter is not None else ()
+    joined = joined_stats(several, fields, paths)
+    return joined is not None and joined.decoded_bytes <= most
 
 
 def _filter_sizes(
@@ -435,7 +500,7 @@ def planning_answers(
 
 def counted_early(
     context: ScanContext, units: Sequence[ScanUnit], projection: Projection
-) -> tuple[int, list[ScanUnit]]:
+) -> tuple[int, Sequence[ScanUnit]]:
     """Count the rows that pass of the units that need no data file for it.
 
     Parameters
@@ -447,12 +512,12 @@ def counted_early(
     Returns
     -------
     num_rows : int
-    others : list of ScanUnit
+    others : sequence of ScanUnit
         Those whose data decides.
     """
     sources = planning_sources(context, projection)
     if not sources:
-        return 0, list(units)
+        return 0, units
     total, others = 0, list[ScanUnit]()
     for unit in units:
         fragment = context.metadata(unit.fragment)

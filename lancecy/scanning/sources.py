@@ -32,13 +32,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lancecy.encodings.model.chunks import starts_of
 from lancecy.errors import FormatError, LanceError
 from lancecy.expr import Bound, Expr, falsify
 from lancecy.index.answers import all_of
 from lancecy.index.catalog import catalog_of
 from lancecy.records import dataclass
 from lancecy.rows import RowSelection
-from lancecy.scanning.fragment import FragmentFiles
+from lancecy.scanning.fragment import FragmentFiles, JoinedStats
 from lancecy.scanning.project import Projection
 from lancecy.scanning.virtual import selected_rows, virtual_stats
 from lancecy.session import Session
@@ -272,6 +273,32 @@ class PageStatistics:
         if files.has_few_stats(projection.filter_fields):
             files.keep_ruled(projection, found)
         return found
+
+    def left_out(
+        self, several: Sequence[FragmentFiles], joined: JoinedStats, projection: Projection
+    ) -> frozenset[int]:
+        """The fragments of which joined statistics leave out rows; what is left of each is kept as its answer.
+
+        Parameters
+        ----------
+        several : sequence of FragmentFiles
+        joined : JoinedStats
+            Those of these fragments.
+        projection : Projection
+            It has a filter without virtual columns.
+        """
+        if projection.filter is None:
+            return frozenset()
+        empty = falsify(projection.filter, joined.table)
+        numbers = np.unique(joined.files[empty])
+        edges = np.searchsorted(joined.files, [numbers, numbers + 1]).T.tolist()
+        for number, (first, last) in zip(numbers.tolist(), edges, strict=True):
+            keep, starts = ~empty[first:last], starts_of(joined.table.row_counts[first:last])
+            pages = PageCount(last - first, int(np.count_nonzero(keep)))
+            if int(starts[-1]) == several[number].num_rows:
+                found = Candidates(_pages_as_rows(starts, keep), pages=pages)
+                several[number].keep_ruled(projection, found)
+        return frozenset(several[number].fragment.id for number in numbers.tolist())
 
     def _candidates(self, question: Question, files: FragmentFiles, bound: Bound) -> Candidates:
         projection = question.projection

@@ -105,7 +105,8 @@ def count(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> int:
 
     No data file is opened for rows that indices name exactly.
     """
-    total, units = 0, list(plan.units)
+    total: int = 0
+    units: Sequence[ScanUnit] = plan.units
     if request.use_stats:
         total, units = counted_early(context, units, plan.projection)
     schedule = schedule_of(context, units)

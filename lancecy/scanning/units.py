@@ -133,13 +133,16 @@ def passed_together(
     """:func:`passed` for several units; the mask and the columns are those of all of them, in order."""
     found = []
     positions = _positions(mask)
+    nothing: dict[int, RowSelection] = {}
     edges = list(accumulate((len(c.rows) for c in units), initial=0))
     ends = np.searchsorted(positions, edges).tolist()
     for c, start, first, last in zip(units, edges, ends, ends[1:], strict=False):
         files, rows = c.files, c.rows
         if first == last:
-            rows = RowSelection.range(files.num_rows, 0, 0)
-            found.append(FilteredUnit(files, rows, rows))
+            none = nothing.get(files.num_rows)
+            if none is None:
+                none = nothing[files.num_rows] = RowSelection.range(files.num_rows, 0, 0)
+            found.append(FilteredUnit(files, none, none))
             continue
         columns = {f: column.slice(start, len(rows)) for f, column in read.items()}
         if last - first == len(rows):

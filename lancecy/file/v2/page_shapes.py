@@ -67,7 +67,7 @@ class AlikeSpecs:
         spec = parse()
         if first is None:
             self._first = spec, num_items
-        elif isinstance(spec, MiniBlock) and spec.num_items == num_items:
-            if replace(spec, num_items=first[1]) == first[0]:
-                self._shape = spec.shape
+        elif isinstance(spec, MiniBlock) and replace(spec, num_items=first[1]) == first[0]:
+            # The other number of items is that of the first encoding, and this one is its own.
+            self._shape = spec.shape if spec.num_items == num_items else None
         return spec

@@ -23,14 +23,14 @@ from lancecy.file.tail import read_parts
 from lancecy.file.v2.columns import FileColumns
 from lancecy.file.v2.fields import field_columns, fields_with_column
 from lancecy.file.v2.meta import checked_columns, open_container
-from lancecy.file.v2.stats import page_stats
+from lancecy.file.v2.stats import null_stats, page_rows
 from lancecy.file.v2.stored_pages import StoredColumn, check_stored
 from lancecy.file.v2.values import FieldRead, Prepared, read_fields
 from lancecy.file.v2.wire import Parts
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
-from lancecy.stats import ColumnStats, StatsTable
+from lancecy.stats import StatsTable
 from lancecy.store.cache import ByteCache
 from lancecy.store.reads import Read, SourceFile, gather, named, value_read
 
@@ -195,7 +195,7 @@ class V2Reader:
 
     def knows(self, field: Field) -> bool:
         """Whether the field's columns are parsed, or can be without a request."""
-        return self.columns.known(field) is not None
+        return self.columns.container.is_whole or field in self.columns.prepared
 
     def prepare(self, fields: Sequence[Field]) -> Read[None]:
         """Parse the metadata of these fields' columns: one round of requests if it is large and not known yet."""
@@ -265,16 +265,11 @@ class V2Reader:
         column = self._primary(field)
         if column is None or column.num_pages == 0:
             return np.array([0, self.num_rows], np.int64)
-        return self._per_row(column)
+        return page_rows(column, self.num_rows)
 
     def _primary(self, field: Field) -> Column | None:
         known = self.columns.known(field)
         return None if known is None else known.primary()
-
-    def _per_row(self, column: Column) -> Int64:
-        """First row of each page, whatever the column counts per row."""
-        factor = column.num_rows // self.num_rows if self.num_rows else 1
-        return column.row_starts // max(1, factor)
 
     def page_bytes(self, field: Field) -> Int64:
         """(num_pages,) int64, bytes: size of each page; other columns of the field by their share of rows."""
@@ -299,8 +294,8 @@ class V2Reader:
             if known is None:
                 return None
             for column in known.columns.values():
-                begin = np.searchsorted(self._per_row(column), start, side="right") - 1
-                end = np.searchsorted(self._per_row(column), stop)
+                begin = np.searchsorted(page_rows(column, self.num_rows), start, side="right") - 1
+                end = np.searchsorted(page_rows(column, self.num_rows), stop)
                 mine = slice(int(column.first_buffer[begin]), int(column.first_buffer[end]))
                 if mine.start < mine.stop:
                     first = min(first, int(column.positions[mine].min()))
@@ -331,23 +326,7 @@ class V2Reader:
 
         Pages are those of the first requested column. Columns with different pages are left out.
         """
-        return value_read(self._stats(paths))
-
-    def _stats(self, paths: Mapping[tuple[str, ...], Sequence[Field]]) -> StatsTable:
-        starts = np.array([0, self.num_rows], np.int64)
-        found: dict[tuple[str, ...], ColumnStats] = {}
-        for number, (path, chain) in enumerate(paths.items()):
-            if number == 0:
-                starts = self.page_starts(chain[0])
-            if chain[-1].id not in self.field_ids or not chain[-1].is_leaf or chain[-1].is_blob:
-                continue
-            known = self.columns.known(chain[0])
-            column = None if known is None else known.columns.get(chain[-1].id)
-            if column is not None and all(node.is_struct for node in chain[:-1]):
-                pages = self._per_row(column)
-                if np.array_equal(pages, starts):
-                    found[path] = page_stats(column)
-        return StatsTable(np.diff(starts), found)
+        return value_read(null_stats(paths, self.columns.known, self.num_rows)[0])
 
 
 def _ascending(selection: RowSelection) -> tuple[RowSelection, Int64 | None]:
