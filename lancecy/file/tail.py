@@ -72,7 +72,7 @@ class Tail:
 def read_tail(source: SourceFile) -> Read[Tail]:
     """Read the last 64 KiB of a file; all of it if it is a memory map."""
     start = max(0, source.size - TAIL_BYTES)
-    (span,) = yield [_ranges(source, [(start, source.size - start)])]
+    (span,) = yield [Ranges(source, np.array([start], np.int64), np.array([source.size - start], np.int64))]
     if span.memory.size == source.size and int(span.positions[0]) == start:
         return Tail(0, span.memory)  # a memory map covers the file
     return Tail(start, _cut(span.memory, int(span.positions[0]), start, source.size - start))
