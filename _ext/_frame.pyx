@@ -6,7 +6,7 @@ It answers for sound files whose tables lie in these bytes; what is wrong with a
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from cursor cimport load16, load32, load64
-from short_work cimport FEW_BYTES
+from short_work cimport FEW_VALUES
 
 __all__ = ["file_frame"]
 
@@ -152,7 +152,8 @@ def file_frame(
     if room > 0:
         ranges = &out_ranges[0, 0]
     tail.bytes, tail.start, tail.end = &memory[0], start, start + size - FOOTER_BYTES
-    if size <= FEW_BYTES:
+    # bounds: the footer is in memory; its number of columns is the work there is.
+    if load32(&memory[size - FOOTER_BYTES] + 28) <= FEW_VALUES:
         return _frame(&tail, most_columns, ranges, room, &out_counts[0])
     with nogil:
         is_found = _frame(&tail, most_columns, ranges, room, &out_counts[0])

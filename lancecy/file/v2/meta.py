@@ -87,7 +87,7 @@ def _version(major: int, minor: int) -> tuple[int, int]:
     return (2, 0) if (major, minor) == (0, 3) else (major, minor)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Container:
     """The frame of an opened file.
 
@@ -207,50 +207,22 @@ def open_container(source: SourceFile, limits: Limits) -> Read[Container]:
         The file is damaged.
     """
     tail = yield from read_tail(source)
-    frame = _frame_in(tail, limits)
-    if frame is None:
-        frame = yield from _read_frame(source, tail, limits)
-    columns, descriptor = frame.columns, frame.descriptor
-    held = _held(source, tail, columns.first, columns.last)
-    return Container(
-        frame.version,
-        decode_num_rows(frame.described, limits),
-        columns.positions,
-        columns.lengths,
-        columns.nbytes,
-        descriptor,
-        held,
-        columns.positions.size == 0 or (held.start <= columns.first and columns.last <= held.stop),
-        min(columns.first, descriptor[0]),
-    )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Frame:
-    """The tables of a file, checked, and its FileDescriptor."""
-
-    version: tuple[int, int]
-    columns: _Entries
-    descriptor: tuple[int, int]
-    described: Memory
-
-
-def _frame_in(tail: Tail, limits: Limits) -> _Frame | None:
-    """The frame of a sound file whose tables are in its tail; None for any other, of which :func:`_read_frame` tells more."""
     counts, ranges = np.empty(8, np.int64), np.empty((2, _FEW_COLUMNS), np.int64)
     about = tail.memory, tail.start, min(limits.columns, _MOST_COLUMNS)
     if not kernels.file_frame(*about, ranges, counts):
-        return None
+        return (yield from _open_any(source, tail, limits))
     major, minor, num_columns, at, size, first, last, nbytes = counts.tolist()
     if num_columns > _FEW_COLUMNS:
         ranges = np.empty((2, num_columns), np.int64)
         kernels.file_frame(*about, ranges, counts)
-    columns = _Entries(ranges[0, :num_columns], ranges[1, :num_columns], first, last, nbytes)
-    return _Frame(_version(major, minor), columns, (at, size), tail.part(at, size))
+    columns = ranges[0, :num_columns], ranges[1, :num_columns], nbytes
+    return _container(
+        tail, _version(major, minor), columns, first, last, (at, size), tail.part(at, size), limits
+    )
 
 
-def _read_frame(source: SourceFile, tail: Tail, limits: Limits) -> Read[_Frame]:
-    """The frame of any file (raises as :func:`open_container`)."""
+def _open_any(source: SourceFile, tail: Tail, limits: Limits) -> Read[Container]:
+    """:func:`open_container` for any file: one whose tables are not in its tail, or a damaged one, which the error tells of."""
     footer = parse_v2_footer(tail.memory, source.size, limits)
     if footer.num_buffers == 0:
         raise FormatError("the file has no global buffer and so no descriptor")
@@ -260,8 +232,32 @@ def _read_frame(source: SourceFile, tail: Tail, limits: Limits) -> Read[_Frame]:
     descriptor = (buffer.first, buffer.nbytes)
     table = (footer.column_table, footer.num_columns * _ENTRY_BYTES)
     described, entries = yield from read_parts(source, tail, [descriptor, table])
-    columns = _entries(entries, end, "metadata of column")
-    return _Frame(footer.version, columns, descriptor, described)
+    found = _entries(entries, end, "metadata of column")
+    columns = found.positions, found.lengths, found.nbytes
+    return _container(tail, footer.version, columns, found.first, found.last, descriptor, described, limits)
+
+
+def _container(
+    tail: Tail,
+    version: tuple[int, int],
+    columns: tuple[Int64, Int64, int],
+    first: int,
+    last: int,
+    descriptor: tuple[int, int],
+    described: Memory,
+    limits: Limits,
+) -> Container:
+    """The frame of a file whose tables are checked; ``first`` and ``last``: see :class:`_Entries`."""
+    held = _held(tail, first, last)
+    return Container(
+        version,
+        decode_num_rows(described, limits),
+        *columns,
+        descriptor,
+        held,
+        columns[0].size == 0 or (held.start <= first and last <= held.stop),
+        min(first, descriptor[0]),
+    )
 
 
 def read_global_buffers(source: SourceFile, limits: Limits) -> Read[GlobalBuffers]:
@@ -317,11 +313,11 @@ def _entries(table: Memory, end: int, what: str) -> _Entries:
     return _Entries(position.view(np.int64), length.view(np.int64), first, last, int(total))
 
 
-def _held(source: SourceFile, tail: Tail, first: int, last: int) -> Tail:
+def _held(tail: Tail, first: int, last: int) -> Tail:
     """Copy the column metadata in ``tail``; nothing if it is large and can be read without a request."""
     start = max(tail.start, first)
     if last <= start or last - start > HELD_BYTES:
-        return Tail(source.size)
+        return Tail(tail.stop)
     return Tail(start, tail.part(start, last - start).copy())
 
 
