@@ -217,6 +217,10 @@ class RetainingFetch:
             kept -= self._blocks.pop(key).arena.size
         return spans
 
+    def use(self, file: SourceFile, memory: Memory) -> None:
+        """Use this map of a file, which has just been made."""
+        self._maps[file_key(file)] = memory
+
     def held(self, file: SourceFile) -> Block | None:
         """The bytes of a file that were fetched and are still kept, None without any; never those of a map."""
         return self._blocks.get(file_key(file))
@@ -256,14 +260,12 @@ def _check(request: Ranges) -> None:
 
 def _mapped(key: FileKey, file: SourceFile, maps: dict[FileKey, Memory]) -> Memory:
     memory = maps.get(key)
-    if memory is not None:
-        return memory
-    memory = file.store.get(file.path)
+    if memory is None:
+        memory = maps[key] = file.store.get(file.path)
     if memory.size < file.size:
         raise TruncatedError(
             f"{file.path!r} has shrunk from {file.size} bytes to {memory.size}", path=file.path
         )
-    maps[key] = memory
     return memory
 
 
