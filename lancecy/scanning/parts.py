@@ -127,8 +127,10 @@ def _opened(
 ) -> tuple[Part, ...]:
     """Open the files; ``seen``: see ``Snapshot.seen``."""
     sources = [source for source, _ in seen]
+    # One object instead of the key, whose limits take longer to hash.
+    table: object = session.cache.get(("table of readers", *snapshot.key), object, 1024)
     keys = [
-        (*reader_key(source, file.fields, None, file.column_indices), file.major, file.minor, *snapshot.key)
+        (*reader_key(source, file.fields, None, file.column_indices), file.major, file.minor, table)
         for source, file in zip(sources, files, strict=True)
     ]
     readers: list[FileReader | None] = [session.cache.find(key) for key in keys]
