@@ -16,7 +16,10 @@ cdef enum:
     # "LANC", as a number.
     MAGIC = 0x434E414C
     # Numbers that are returned of a file.
-    COUNTS = 8
+    COUNTS = 10
+    # A number of rows of at most nine bytes, and before them the byte that says so.
+    ROWS_TAG = 0x10
+    ROWS_BYTES = 9
 
 
 cdef struct Tail:
@@ -66,6 +69,23 @@ cdef bint _ranges(
     return True
 
 
+cdef int64_t _last_rows(const uint8_t *bytes, int64_t size, int64_t *before) except -2 nogil:
+    # The number of rows, if it is the last field of a FileDescriptor, and how many bytes precede the field; else -1.
+    # bounds: at is not negative and below size; before is one number of the caller's.
+    cdef int64_t at = size - 1, rows = 0
+    if size < 2 or bytes[at] >= 0x80:
+        return -1
+    while at > 0 and size - at <= ROWS_BYTES:
+        rows = rows << 7 | (bytes[at] & 0x7F)
+        at -= 1
+        if bytes[at] < 0x80:
+            if bytes[at] != ROWS_TAG:
+                return -1
+            before[0] = at
+            return rows
+    return -1
+
+
 cdef bint _frame(
     const Tail *tail, int64_t most_columns, int64_t *ranges, Py_ssize_t room, int64_t *counts
 ) except -2 nogil:
@@ -90,6 +110,8 @@ cdef bint _frame(
         return False
     counts[0], counts[1], counts[2], counts[3], counts[4] = major, minor, num_columns, at, nbytes
     counts[5], counts[6], counts[7] = total.first, total.last, total.nbytes
+    counts[9] = 0
+    counts[8] = _last_rows(tail.bytes + (<uint64_t> at - tail.start), nbytes, &counts[9])
     return True
 
 
@@ -111,9 +133,11 @@ def file_frame(
     most_columns : int
     out_ranges : (2, room) int64, bytes
         Position and length of the metadata of each column; only of the first ones if there are more columns than room.
-    out_counts : (8,) int64
+    out_counts : (10,) int64
         Major and minor version as written; columns; position and length of the FileDescriptor; of the metadata of all
-        columns: the least position, the furthest end (the footer's position and 0 without columns) and the bytes.
+        columns: the least position, the furthest end (the footer's position and 0 without columns) and the bytes; the
+        number with which the FileDescriptor ends, its rows if the bytes before are a message too, and how many bytes
+        these are, or -1 and any number.
 
     Returns
     -------
@@ -133,20 +157,20 @@ def file_frame(
     >>> import struct
     >>> import numpy as np
     >>> from lancecy.kernels import file_frame
-    >>> tables = struct.pack("<QQQQ", 5, 4, 0, 5)  # one column of 4 bytes, after the descriptor of 5
-    >>> end = tables + struct.pack("<QQQIIHH4s", 5, 9, 25, 1, 1, 2, 1, b"LANC")
-    >>> ranges, counts = np.zeros((2, 1), np.int64), np.zeros(8, np.int64)
-    >>> file_frame(np.frombuffer(bytes(9) + end, np.uint8), 0, 100, ranges, counts)
+    >>> tables = struct.pack("<QQQQ", 2, 4, 0, 2)  # one column of 4 bytes, after the descriptor: 7 rows
+    >>> end = tables + struct.pack("<QQQIIHH4s", 2, 6, 22, 1, 1, 2, 1, b"LANC")
+    >>> ranges, counts = np.zeros((2, 1), np.int64), np.zeros(10, np.int64)
+    >>> file_frame(np.frombuffer(bytes([16, 7]) + bytes(4) + end, np.uint8), 0, 100, ranges, counts)
     True
     >>> ranges[:, 0].tolist(), counts.tolist()
-    ([5, 4], [2, 1, 1, 0, 5, 5, 9, 4])
+    ([2, 4], [2, 1, 1, 0, 2, 2, 6, 4, 7, 0])
     """
     cdef Tail tail
     cdef bint is_found
     cdef Py_ssize_t room = out_ranges.shape[1], size = memory.shape[0]
     cdef int64_t *ranges = NULL
     if out_ranges.shape[0] != 2 or out_counts.shape[0] != COUNTS:
-        raise ValueError("out_ranges needs 2 rows and out_counts 8 numbers")
+        raise ValueError("out_ranges needs 2 rows and out_counts 10 numbers")
     if size < FOOTER_BYTES or start < 0 or start > INT64_MAX - size:
         return False
     if room > 0:

@@ -351,7 +351,7 @@ def valid_call(name: str) -> dict[str, Any]:
             "start": 0,
             "most_columns": 9,
             "out_ranges": np.empty((2, 1), np.int64),
-            "out_counts": np.empty(8, np.int64),
+            "out_counts": np.empty(10, np.int64),
         },
         "cut_ranges": {"page_starts": i64(0, 2, 4), "starts": i64(1), "stops": i64(4), **cut},
         "cut_rows": {"page_starts": i64(0, 2, 4), "rows": i64(0, 1, 3), **cut},

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from lancecy.errors import LanceError
 from lancecy.file.tail import Tail
 from lancecy.file.v2 import meta
+from lancecy.file.v2.wire import decode_num_rows
 from lancecy.limits import Limits
+from lancecy.proto import file_pb2
 from lancecy.store.memory import MemoryStore
 from lancecy.store.reads import SourceFile
 from tests.helpers.frames import Built, build_frame, int64
@@ -29,7 +31,7 @@ def frame(
     kernels: Kernels, data: bytes, start: int = 0, most: int = 100, room: int = 9
 ) -> tuple[list[int], list[list[int]]] | None:
     """Counts, and position and length of the metadata of each column, of a file's bytes from ``start`` on."""
-    ranges, counts = np.full((2, room), -1, np.int64), np.full(8, -1, np.int64)
+    ranges, counts = np.full((2, room), -1, np.int64), np.full(10, -1, np.int64)
     if not kernels.file_frame(memory_of(data[start:]), start, most, ranges, counts):
         return None
     return counts.tolist(), ranges[:, : min(room, int(counts[2]))].T.tolist()
@@ -39,12 +41,13 @@ def test_tables_are_those_that_were_written(kernels: Kernels) -> None:
     built = sound(3)
     found = frame(kernels, built.data)
     assert found is not None
-    (major, minor, columns, at, size, first, last, total), ranges = found
+    (major, minor, columns, at, size, first, last, total, *rows), ranges = found
     assert (major, minor, columns) == (2, 1, 3)
     assert ranges == [list(part) for part in built.metadata]
     assert (at, size) == struct.unpack_from("<QQ", built.data, built.buffer_table)
     assert (first, last) == (ranges[0][0], sum(ranges[-1]))
     assert total == sum(size for _, size in ranges)
+    assert rows == [1, size - 2]
 
 
 def test_version_is_as_written(kernels: Kernels) -> None:
@@ -74,7 +77,7 @@ def test_a_file_without_columns(kernels: Kernels) -> None:
     found = frame(kernels, built.data)
     assert found is not None
     assert found[0][2] == 0
-    assert found[0][5:] == [len(built.data) - 40, 0, 0]
+    assert found[0][5:8] == [len(built.data) - 40, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +117,7 @@ def test_other_bytes_are_no_frame(kernels: Kernels) -> None:
     assert frame(kernels, b"") is None
     assert frame(kernels, data, most=1) is None
     for start in (-1, 2**63 - 1, 2**63 - len(data)):
-        ranges, counts = np.zeros((2, 9), np.int64), np.zeros(8, np.int64)
+        ranges, counts = np.zeros((2, 9), np.int64), np.zeros(10, np.int64)
         assert not kernels.file_frame(memory_of(data), start, 9, ranges, counts)
 
 
@@ -125,9 +128,65 @@ def test_metadata_that_overlaps(kernels: Kernels) -> None:
 
 
 def test_results_of_another_form_are_refused(kernels: Kernels) -> None:
-    for rows, size in ((3, 8), (2, 7)):
+    for rows, size in ((3, 10), (2, 9)):
         with pytest.raises(ValueError, match="out_ranges needs 2 rows"):
             kernels.file_frame(memory_of(b""), 0, 9, np.zeros((rows, 1), np.int64), np.zeros(size, np.int64))
+
+
+@pytest.mark.parametrize(
+    ("end", "rows"),
+    [
+        (b"\x10\x05", 5),
+        (b"\x10\x10", 16),
+        (b"\x10\xbc\x09", 1212),
+        (b"\x10" + b"\xff" * 8 + b"\x7f", 2**63 - 1),
+        (b"\x10" + b"\xff" * 9 + b"\x01", -1),
+        (b"\x10\x80", -1),
+        (b"\x18\x05", -1),
+        (b"\x05", -1),
+        (b"", -1),
+    ],
+)
+def test_the_number_at_the_end_of_the_descriptor(kernels: Kernels, end: bytes, rows: int) -> None:
+    found = frame(kernels, described(end))
+    assert found is not None
+    assert found[0][4] == len(end)
+    assert found[0][8:] == [rows, 0]
+
+
+def described(descriptor: bytes) -> bytes:
+    """A file with these bytes for a FileDescriptor."""
+    built = sound()
+    end = len(built.data) - 40
+    data = built.data[:end] + descriptor + built.data[end:]
+    return built.patched(built.buffer_table, struct.pack("<QQ", end, len(descriptor))).data[:end] + data[end:]
+
+
+@st.composite
+def descriptors(draw: st.DrawFn) -> bytes:
+    """A FileDescriptor, or one with a byte changed or with others at its end."""
+    made = file_pb2.FileDescriptor(length=draw(st.integers(0, 300) | st.integers(0, HUGE)))
+    made.schema.fields.add(name=draw(st.text(max_size=3)), id=draw(st.integers(-1, 300)))
+    data = bytearray(
+        made.SerializeToString() + draw(st.sampled_from([b"", b"\x10", b"\x10\x05", b"\x1a\x02\x10\x05"]))
+    )
+    if draw(st.booleans()):
+        data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
+    return bytes(data)
+
+
+def rows_of(descriptor: bytes, limits: Limits, *last: int) -> object:
+    try:
+        return decode_num_rows(memory_of(descriptor), limits, *last)
+    except LanceError as error:
+        return str(error)
+
+
+@given(descriptors(), st.sampled_from([Limits(), Limits(rows_per_file=7), Limits(metadata_bytes=9)]))
+def test_rows_of_a_known_end_are_those_of_the_message(descriptor: bytes, limits: Limits) -> None:
+    found = frame(CYTHON, described(descriptor))
+    assert found is not None
+    assert rows_of(descriptor, limits, *found[0][8:]) == rows_of(descriptor, limits)
 
 
 @st.composite
@@ -173,7 +232,8 @@ def test_frames_agree_with_the_reader_of_any_file(data: bytes, most: int) -> Non
         assert found is None or "descriptor" in str(container)
         return
     assert found is not None
-    (major, minor, columns, at, size, first, last, total), ranges = found
+    (major, minor, columns, at, size, first, last, total, *rows), ranges = found
+    assert rows[0] in (-1, container.num_rows)
     assert container.version == ((2, 0) if (major, minor) == (0, 3) else (major, minor))
     assert (container.num_columns, container.metadata_bytes) == (columns, total)
     assert container.descriptor == (at, size)

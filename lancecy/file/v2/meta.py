@@ -207,18 +207,17 @@ def open_container(source: SourceFile, limits: Limits) -> Read[Container]:
         The file is damaged.
     """
     tail = yield from read_tail(source)
-    counts, ranges = np.empty(8, np.int64), np.empty((2, _FEW_COLUMNS), np.int64)
+    counts, ranges = np.empty(10, np.int64), np.empty((2, _FEW_COLUMNS), np.int64)
     about = tail.memory, tail.start, min(limits.columns, _MOST_COLUMNS)
     if not kernels.file_frame(*about, ranges, counts):
         return (yield from _open_any(source, tail, limits))
-    major, minor, num_columns, at, size, first, last, nbytes = counts.tolist()
+    major, minor, num_columns, at, size, first, last, nbytes, *rows = counts.tolist()
     if num_columns > _FEW_COLUMNS:
         ranges = np.empty((2, num_columns), np.int64)
         kernels.file_frame(*about, ranges, counts)
     columns = ranges[0, :num_columns], ranges[1, :num_columns], nbytes
-    return _container(
-        tail, _version(major, minor), columns, first, last, (at, size), tail.part(at, size), limits
-    )
+    num_rows = decode_num_rows(tail.part(at, size), limits, *rows)
+    return _container(tail, _version(major, minor), num_rows, columns, first, last, (at, size))
 
 
 def _open_any(source: SourceFile, tail: Tail, limits: Limits) -> Read[Container]:
@@ -234,24 +233,24 @@ def _open_any(source: SourceFile, tail: Tail, limits: Limits) -> Read[Container]
     described, entries = yield from read_parts(source, tail, [descriptor, table])
     found = _entries(entries, end, "metadata of column")
     columns = found.positions, found.lengths, found.nbytes
-    return _container(tail, footer.version, columns, found.first, found.last, descriptor, described, limits)
+    num_rows = decode_num_rows(described, limits)
+    return _container(tail, footer.version, num_rows, columns, found.first, found.last, descriptor)
 
 
 def _container(
     tail: Tail,
     version: tuple[int, int],
+    num_rows: int,
     columns: tuple[Int64, Int64, int],
     first: int,
     last: int,
     descriptor: tuple[int, int],
-    described: Memory,
-    limits: Limits,
 ) -> Container:
     """The frame of a file whose tables are checked; ``first`` and ``last``: see :class:`_Entries`."""
     held = _held(tail, first, last)
     return Container(
         version,
-        decode_num_rows(described, limits),
+        num_rows,
         *columns,
         descriptor,
         held,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 import numpy as np
@@ -15,7 +16,8 @@ Int64 = NDArray[np.int64]
 
 _FOOTER_BYTES = 40
 _ENTRY_BYTES = 16
-_COUNTS = 8
+_COUNTS = 10
+_LAST_ROWS = re.compile(rb"\x10([\x80-\xff]{0,8}[\x00-\x7f])\Z")
 
 
 def file_frame(
@@ -26,7 +28,7 @@ def file_frame(
     require_table(out_ranges, writable=True)
     require(out_counts, np.int64, writable=True)
     if out_ranges.shape[0] != 2 or out_counts.size != _COUNTS:
-        raise ValueError("out_ranges needs 2 rows and out_counts 8 numbers")
+        raise ValueError("out_ranges needs 2 rows and out_counts 10 numbers")
     data = memory.tobytes()
     if len(data) < _FOOTER_BYTES or not 0 <= start <= 2**63 - 1 - len(data):
         return False
@@ -51,5 +53,14 @@ def file_frame(
             return False
         if column < out_ranges.shape[1]:
             out_ranges[:, column] = position, length
-    out_counts[:] = major, minor, num_columns, at, nbytes, first, last, total
+    rows = _last_rows(data[at - start : at - start + nbytes])
+    out_counts[:] = major, minor, num_columns, at, nbytes, first, last, total, *rows
     return True
+
+
+def _last_rows(descriptor: bytes) -> tuple[int, int]:
+    """The number with which a descriptor ends, and the bytes before it."""
+    found = _LAST_ROWS.search(descriptor)
+    if found is None:
+        return -1, 0
+    return sum((byte & 0x7F) << 7 * place for place, byte in enumerate(found[1])), found.start()
