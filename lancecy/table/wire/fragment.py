@@ -81,7 +81,7 @@ def decode_fragment(
         deletion_file = decode_deletion_file(message.deletion_file, fragment_id, num_rows)
     return Fragment(
         fragment_id,
-        tuple([_data_file(file, fragment_id, shared) for file in message.files]),
+        tuple([_data_file(file, fragment_id, shared) for file in message.files[:]]),
         num_rows or None,
         deletion_file,
         _sequence(message, message.WhichOneof("row_id_sequence")),
