@@ -72,7 +72,8 @@ class Tail:
 def read_tail(source: SourceFile) -> Read[Tail]:
     """Read the last 64 KiB of a file; all of it if it is a memory map."""
     start = max(0, source.size - TAIL_BYTES)
-    (span,) = yield [_ranges(source, [(start, source.size - start)])]
+    part = np.array((start, source.size - start), np.int64)
+    (span,) = yield [Ranges(source, part[:1], part[1:])]
     if span.memory.size == source.size and int(span.positions[0]) == start:
         return Tail(0, span.memory)  # a memory map covers the file
     return Tail(start, _cut(span.memory, int(span.positions[0]), start, source.size - start))

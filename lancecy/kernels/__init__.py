@@ -33,6 +33,7 @@ the fault. ``LANCECY_KERNELS=reference`` in the environment selects the slow Num
 ``_lookup``        take_offsets, take_values, take_fixed
 ``_structural``    chunk_headers
 ``_metadata``      column_pages
+``_frame``         file_frame
 ``_levels``        level_validity
 ``_peel``          peel_lists
 ``_rows``          select_rows
@@ -82,6 +83,7 @@ __all__ = [
     "distinct_pages",
     "ended_offsets",
     "expand_runs",
+    "file_frame",
     "filter_fixed",
     "filter_lists",
     "find_bits",
@@ -162,6 +164,7 @@ if _chosen == "reference":
     from lancecy.kernels.reference.compression import expand_runs, fsst_decode, join_bytes, lz4_blocks
     from lancecy.kernels.reference.dictionary import check_codes, take_fixed, take_offsets, take_values
     from lancecy.kernels.reference.distances import hamming_distances, vector_distances
+    from lancecy.kernels.reference.frame import file_frame
     from lancecy.kernels.reference.fullzip import zip_fixed, zip_variable
     from lancecy.kernels.reference.join import find_words, hash_rows, index_words
     from lancecy.kernels.reference.json_path import json_select
@@ -205,6 +208,7 @@ elif _chosen == "cython":
         from lancecy.kernels._dictionary import check_codes
         from lancecy.kernels._distances import hamming_distances, vector_distances
         from lancecy.kernels._filter import filter_fixed, filter_lists
+        from lancecy.kernels._frame import file_frame
         from lancecy.kernels._fsst import fsst_decode
         from lancecy.kernels._fsst_writer import fsst_encode, fsst_train
         from lancecy.kernels._fullzip import zip_fixed, zip_variable

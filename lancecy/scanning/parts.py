@@ -7,7 +7,7 @@ proves it; without the magic, the store is asked. Some releases wrote wrong size
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 from lancecy.encodings.arrow.assemble import pruned
@@ -18,6 +18,7 @@ from lancecy.file.tail import TAIL_BYTES
 from lancecy.records import dataclass
 from lancecy.schema import Field
 from lancecy.session import Session
+from lancecy.store.base import Memory
 from lancecy.store.fetch import Block, FileKey, RetainingFetch, file_key
 from lancecy.store.reads import SourceFile, gather, run
 from lancecy.table.manifest import DataFile, Fragment
@@ -69,17 +70,19 @@ def open_parts(
     """
     claimed = [snapshot.claimed_source(file) for file in fragment.files]
     if any(source is not None for source in claimed):
+        pairs = zip(claimed, fragment.files, strict=True)
         try:
-            return _opened(snapshot, fragment.files, session, dictionaries, claimed)
+            seen = [snapshot.seen(file) if source is None else (source, None) for source, file in pairs]
+            return _opened(snapshot, fragment.files, session, dictionaries, seen)
         except StoreError:
             raise  # all tries were made
         except LanceError:
             pass  # a size or a file is wrong: the sizes from the store decide
-    sources = [snapshot.source(file) for file in fragment.files]
+    seen = [snapshot.seen(file) for file in fragment.files]
     try:
-        return _opened(snapshot, fragment.files, session, dictionaries, sources)
+        return _opened(snapshot, fragment.files, session, dictionaries, seen)
     except FormatError as error:
-        raise _with_missing_bytes(error, sources, fragment) from error
+        raise _with_missing_bytes(error, [source for source, _ in seen], fragment) from error
 
 
 def open_several(
@@ -101,12 +104,13 @@ def open_several(
     files = [file for fragment in fragments for file in fragment.files]
     try:
         if snapshot.is_mapped:
-            claimed: list[SourceFile | None] = [snapshot.source(file) for file in files]
+            seen = [snapshot.seen(file) for file in files]
         else:
             claimed = [snapshot.claimed_source(file) for file in files]
-        if any(source is None for source in claimed):
+            seen = [(source, None) for source in claimed if source is not None]
+        if len(seen) < len(files):
             return None
-        opened = iter(_opened(snapshot, files, session, dictionaries, claimed))
+        opened = iter(_opened(snapshot, files, session, dictionaries, seen))
     except StoreError:
         raise  # all tries were made
     except LanceError:
@@ -119,15 +123,14 @@ def _opened(
     files: Sequence[DataFile],
     session: Session,
     dictionaries: SourceFile,
-    claimed: Sequence[SourceFile | None],
+    seen: Sequence[tuple[SourceFile, Callable[[], Memory] | None]],
 ) -> tuple[Part, ...]:
-    """Open the files with these sizes, or with those from the store."""
-    sources = [
-        snapshot.source(file) if source is None else source
-        for source, file in zip(claimed, files, strict=True)
-    ]
+    """Open the files; ``seen``: see ``Snapshot.seen``."""
+    sources = [source for source, _ in seen]
+    # One object instead of the key, whose limits take longer to hash.
+    table: object = session.cache.get(("table of readers", *snapshot.key), object, 1024)
     keys = [
-        (*reader_key(source, file.fields, None, file.column_indices), file.major, file.minor, *snapshot.key)
+        (*reader_key(source, file.fields, None, file.column_indices), file.major, file.minor, table)
         for source, file in zip(sources, files, strict=True)
     ]
     readers: list[FileReader | None] = [session.cache.find(key) for key in keys]
@@ -149,6 +152,10 @@ def _opened(
             if readers[index] is None
         ]
         fetch = session.fetcher()
+        for index in missing:
+            source, whole = seen[index]
+            if whole is not None:
+                fetch.use(source, whole())
         opened = run(gather(openings), fetch)
         for index, reader in zip(missing, opened, strict=True):
             readers[index] = reader

@@ -151,24 +151,24 @@ def fetch_round(
     LanceError
         Whatever the store raises.
     """
+    for request in requests:
+        _check(request)
     spans: list[Span | None] = [None] * len(requests)
     grouped: dict[FileKey, list[int]] = {}
+    maps = {} if maps is None else maps
     for index, request in enumerate(requests):
-        _check(request)
-        grouped.setdefault(file_key(request.file), []).append(index)
-    plans = []
-    for key, indexes in grouped.items():
-        file = requests[indexes[0]].file
+        file, key = request.file, file_key(request.file)
         block = known.get(key) if known else None
         if block is not None and block.is_whole(file):
-            memory = block.arena
+            spans[index] = Span(block.arena, request.positions)
         elif file.store.traits.is_mapped:
-            memory = _mapped(key, file, maps)
+            spans[index] = Span(_mapped(key, file, maps), request.positions)
         else:
-            plans.append(_plan(file, indexes, requests, block))
-            continue
-        for index in indexes:
-            spans[index] = Span(memory, requests[index].positions)
+            grouped.setdefault(key, []).append(index)
+    plans = [
+        _plan(requests[indexes[0]].file, indexes, requests, known.get(key) if known else None)
+        for key, indexes in grouped.items()
+    ]
     _deliver(plans, run_all)
     for plan in plans:
         if known is not None and plan.block is not None:
@@ -217,6 +217,10 @@ class RetainingFetch:
             kept -= self._blocks.pop(key).arena.size
         return spans
 
+    def use(self, file: SourceFile, memory: Memory) -> None:
+        """Use this map of a file, which has just been made."""
+        self._maps[file_key(file)] = memory
+
     def held(self, file: SourceFile) -> Block | None:
         """The bytes of a file that were fetched and are still kept, None without any; never those of a map."""
         return self._blocks.get(file_key(file))
@@ -254,17 +258,14 @@ def _check(request: Ranges) -> None:
         )
 
 
-def _mapped(key: FileKey, file: SourceFile, maps: dict[FileKey, Memory] | None) -> Memory:
-    memory = None if maps is None else maps.get(key)
-    if memory is not None:
-        return memory
-    memory = file.store.get(file.path)
+def _mapped(key: FileKey, file: SourceFile, maps: dict[FileKey, Memory]) -> Memory:
+    memory = maps.get(key)
+    if memory is None:
+        memory = maps[key] = file.store.get(file.path)
     if memory.size < file.size:
         raise TruncatedError(
             f"{file.path!r} has shrunk from {file.size} bytes to {memory.size}", path=file.path
         )
-    if maps is not None:
-        maps[key] = memory
     return memory
 
 

@@ -32,7 +32,7 @@ from lancecy.store.paths import check_path, check_prefix, is_safe_path
 from lancecy.store.ranges import check_range
 from lancecy.store.upload import Upload
 
-__all__ = ["MAPPED", "NETWORK", "PREAD", "LocalStore", "open_local"]
+__all__ = ["MAPPED", "NETWORK", "PREAD", "LocalStore", "file_identity", "open_local"]
 
 MAPPED = StoreTraits(is_mapped=True, create_is_atomic=True, concurrency=1, merge_gap=0, merge_cap=1 << 30)
 """Traits of a store that maps its files."""
@@ -109,19 +109,29 @@ class LocalStore:
     # Reading
 
     def head(self, path: str) -> ObjectMeta:
+        return _meta(path, self.status(path))
+
+    def status(self, path: str) -> os.stat_result:
+        """What the system knows of a file (raises as :meth:`head`); ``file_identity`` makes its identity of it."""
         check_path(path)
         try:
-            status = files.stat_regular(self._base, path, self._follow)
+            return self._status(path)
         except OSError as error:
             self._fail(error, "stat", path)
-        return _meta(path, status)
+
+    def whole(self, path: str, status: os.stat_result) -> Memory:
+        """All bytes of a file of a mapped store that :meth:`status` has just looked at, without another look."""
+        try:
+            return self._whole(path, status)
+        except OSError as error:
+            self._fail(error, "read", path)
 
     def get(self, path: str, start: int = 0, stop: int | None = None) -> Memory:
         check_path(path)
         check_range(start, stop)
         try:
             if self.traits.is_mapped and (stop is None or stop - start >= _WORTH_A_MAP):
-                return _slice(self._whole(path), path, self.uri, start, stop)
+                return _slice(self._whole(path, self._status(path)), path, self.uri, start, stop)
             return self._copied(path, [start], [stop])[0]
         except OSError as error:
             self._fail(error, "read", path)
@@ -135,7 +145,7 @@ class LocalStore:
             check_range(start, stop)
         try:
             if self.traits.is_mapped:
-                whole = self._whole(path)
+                whole = self._whole(path, self._status(path))
                 pairs = zip(starts, stops, strict=True)
                 return [_slice(whole, path, self.uri, start, stop) for start, stop in pairs]
             return [*self._copied(path, starts, stops)]
@@ -312,10 +322,13 @@ class LocalStore:
     def _folder_of(self, path: str, create: bool) -> AbstractContextManager[int]:
         return files.open_folder(self._base, path.rpartition("/")[0], self._follow, create)
 
-    def _whole(self, path: str) -> Memory:
+    def _status(self, path: str) -> os.stat_result:
+        return files.stat_regular(self._base, path, self._follow)
+
+    def _whole(self, path: str, status: os.stat_result) -> Memory:
         """The map of a file, or a copy of a small one, reused while the file is unchanged."""
         full = f"{self._root}/{path}"
-        kept = _MAPS.find(full, identity_of(files.stat_regular(self._base, path, self._follow)))
+        kept = _MAPS.find(full, identity_of(status))
         if kept is not None:
             return kept
         descriptor, status = files.open_regular(self._base, path, self._follow, is_checked=True)
@@ -444,8 +457,14 @@ def _name(path: str) -> str:
 
 
 def _meta(path: str, status: os.stat_result) -> ObjectMeta:
-    identity = f"{status.st_ino:x}-{status.st_size:x}-{status.st_mtime_ns:x}"
-    return ObjectMeta(path, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC), identity)
+    return ObjectMeta(
+        path, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC), file_identity(status)
+    )
+
+
+def file_identity(status: os.stat_result) -> str:
+    """The ``identity`` of a file (see ``ObjectMeta``)."""
+    return f"{status.st_ino:x}-{status.st_size:x}-{status.st_mtime_ns:x}"
 
 
 def _slice(whole: Memory, path: str, uri: str, start: int, stop: int | None) -> Memory:

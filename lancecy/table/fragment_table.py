@@ -76,7 +76,7 @@ class FragmentTable:
     def find(self, fragment_id: int) -> int | None:
         """Index of the fragment with this id, None if there is none."""
         if self._order is None:
-            index = int(np.searchsorted(self.ids, fragment_id))
+            index = int(self.ids.searchsorted(fragment_id))
         else:
             index = int(self.indices(np.array([fragment_id], np.int64))[0])
         return index if index < self.ids.size and self.ids[index] == fragment_id else None

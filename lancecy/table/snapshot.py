@@ -6,11 +6,11 @@ ids and file sizes are fetched on first use, and mostly kept in the session's ca
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from lancecy.records import dataclass
 from lancecy.schema import Schema
 from lancecy.session import Session, default
 from lancecy.store.base import Memory, Store
+from lancecy.store.local import LocalStore, file_identity
 from lancecy.store.reads import SourceFile
 from lancecy.table import flags
 from lancecy.table.bases import Bases
@@ -187,9 +188,17 @@ class Snapshot:
         DatasetNotFoundError
             The file is missing.
         """
+        return self.seen(file)[0]
+
+    def seen(self, file: DataFile) -> tuple[SourceFile, Callable[[], Memory] | None]:
+        """:meth:`source`, and for a mapped file a function for its bytes, which does not look at the file again."""
         store, path = self.bases.data(file)
+        if isinstance(store, LocalStore) and store.traits.is_mapped:
+            status = store.status(path)
+            source = SourceFile(store, path, status.st_size, file_identity(status))
+            return source, partial(store.whole, path, status)
         meta = store.head(path)
-        return SourceFile(store, path, meta.size, meta.identity)
+        return SourceFile(store, path, meta.size, meta.identity), None
 
     def claimed_source(self, file: DataFile) -> SourceFile | None:
         """A data file as the manifest describes it; None if the store must be asked, or is asked without a request.

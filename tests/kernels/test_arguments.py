@@ -20,6 +20,7 @@ import lancecy.kernels
 from lancecy.errors import ExpressionError, FormatError, TruncatedError
 from lancecy.kernels import _codes
 from tests.helpers.folded import folded
+from tests.helpers.frames import build_frame, int64
 from tests.kernels.both import CYTHON, REFERENCE, Kernels, i64, memory_of
 
 ROOT = Path(lancecy.kernels.__file__).parents[2]
@@ -344,6 +345,13 @@ def valid_call(name: str) -> dict[str, Any]:
             "out_pages": np.empty((4, 1), np.int64),
             "out_buffers": np.empty((2, 1), np.int64),
             "out_counts": np.empty((1, 7), np.int64),
+        },
+        "file_frame": {
+            "memory": memory_of(build_frame([[int64([1])]], 1).data),
+            "start": 0,
+            "most_columns": 9,
+            "out_ranges": np.empty((2, 1), np.int64),
+            "out_counts": np.empty(10, np.int64),
         },
         "cut_ranges": {"page_starts": i64(0, 2, 4), "starts": i64(1), "stops": i64(4), **cut},
         "cut_rows": {"page_starts": i64(0, 2, 4), "rows": i64(0, 1, 3), **cut},

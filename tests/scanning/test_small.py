@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,8 @@ from lancecy.errors import FormatError
 from lancecy.limits import Limits
 from lancecy.rows import RowSelection
 from lancecy.scanning import filtering, outputs
-from lancecy.scanning.parts import open_parts
+from lancecy.scanning.parts import open_parts, open_several
+from lancecy.store import local_files
 from lancecy.store.reads import Read
 from tests.helpers.compare import assert_tables_equal
 from tests.helpers.datasets import expected, write_table
@@ -109,6 +111,23 @@ def test_a_file_that_is_listed_twice_has_the_fields_of_each_entry(tmp_path: Path
         [opened] = open_parts(snapshot, some, session, snapshot.dictionary_source())
         found.append(opened.ids)
     assert found == [{0, 1}, {2, 3}]
+
+
+def test_a_file_is_looked_at_once_while_it_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = few_rows(tmp_path, "2.1")._snapshot
+    looks: list[str] = []
+    real = local_files.stat_regular
+
+    def counted(root: str, path: str, follow: bool) -> os.stat_result:
+        looks.append(path)
+        return real(root, path, follow)
+
+    monkeypatch.setattr(local_files, "stat_regular", counted)
+    session = lancecy.Session(threads=1)
+    opened = open_several(snapshot, snapshot.fragments, session, snapshot.dictionary_source())
+    assert opened is not None
+    assert looks == [part.source.path for parts in opened for part in parts]
+    assert len(looks) == FRAGMENTS
 
 
 @pytest.mark.parametrize("version", ["0.1", "2.0", "2.1"])

@@ -218,6 +218,19 @@ def test_shrunken_file_is_noticed(session: Session, tmp_path: Path) -> None:
         session.fetch([ranges(store, [(0, 10)], size=200)])
 
 
+def test_a_map_that_is_at_hand_is_used(session: Session, tmp_path: Path) -> None:
+    store = CountingStore(LocalStore(str(tmp_path)))
+    store.put("a", DATA)
+    request, fetcher, memory = ranges(store, [(5, 10)]), session.fetcher(), store.inner.get("a")
+    store.clear()
+    fetcher.use(request.file, memory)
+    assert fetcher([request])[0].memory is memory
+    assert store.count() == 0
+    fetcher.use(request.file, memory[:100])
+    with pytest.raises(TruncatedError, match="shrunk"):
+        fetcher([request])
+
+
 @pytest.mark.parametrize("pairs", [[(0, 10)], [(0, 10), (9000, 10)]])
 def test_short_answer_is_an_error(session: Session, pairs: list[tuple[int, int]]) -> None:
     store = FaultyStore(memory_store(), [Fault("get_many", short=1, sticky=True)])

@@ -92,6 +92,27 @@ def test_grown_file_is_mapped_anew(root: Path) -> None:
     assert store.get("data/a").tobytes() == DATA + b"more"
 
 
+def test_a_file_that_was_looked_at_is_mapped_without_another_look(root: Path) -> None:
+    store = LocalStore(str(root))
+    store.put("data/a", DATA)
+    status = store.status("data/a")
+    before = store.whole("data/a", status)
+    assert np.shares_memory(before, store.get("data/a"))
+    assert (status.st_size, local.file_identity(status)) == (len(DATA), store.head("data/a").identity)
+    (root / "other").write_bytes(DATA[::-1])
+    os.replace(root / "other", root / "data" / "a")
+    # What was seen, as long as it is there; else the file as it is now.
+    assert store.whole("data/a", status) is before
+    assert store.whole("data/a", store.status("data/a")).tobytes() == DATA[::-1]
+    os.unlink(root / "data" / "a")
+    with pytest.raises(DatasetNotFoundError):
+        store.status("data/a")
+    local._MAPS.clear()
+    del before
+    with pytest.raises(DatasetNotFoundError):
+        store.whole("data/a", status)
+
+
 def test_maps_hold_no_descriptors(root: Path) -> None:
     store = LocalStore(str(root))
     for index in range(60):

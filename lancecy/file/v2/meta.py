@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Hashable, Sequence
-from operator import add
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lancecy import kernels
 from lancecy.encodings.model.layouts import PageSpec
 from lancecy.encodings.model.ledger import ByteLedger
 from lancecy.encodings.model.pages import Column, PageMemory
@@ -54,7 +55,9 @@ HELD_BYTES = 1 << 20
 """Most bytes of column metadata kept of a mapped file; larger metadata is read on demand."""
 
 _ENTRY_BYTES = 16
-_FEW_ENTRIES = 16
+_FEW_COLUMNS = 16
+# A footer cannot claim more.
+_MOST_COLUMNS = (1 << 32) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +83,14 @@ class V2Footer:
     @property
     def version(self) -> tuple[int, int]:
         """The file's version; version 2.0 is always (2, 0)."""
-        return (2, 0) if (self.major, self.minor) == (0, 3) else (self.major, self.minor)
+        return _version(self.major, self.minor)
 
 
-@dataclass(frozen=True, eq=False)
+def _version(major: int, minor: int) -> tuple[int, int]:
+    return (2, 0) if (major, minor) == (0, 3) else (major, minor)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Container:
     """The frame of an opened file.
 
@@ -93,6 +100,8 @@ class Container:
     num_rows : int
     positions, lengths : (num_columns,) int64, bytes
         Metadata of each column, checked to lie in the file.
+    metadata_bytes : int, bytes
+        Sum of the lengths.
     descriptor : (position, length), bytes
         The FileDescriptor.
     held : Tail
@@ -107,6 +116,7 @@ class Container:
     num_rows: int
     positions: Int64
     lengths: Int64
+    metadata_bytes: int
     descriptor: tuple[int, int]
     held: Tail
     is_whole: bool
@@ -200,26 +210,55 @@ def open_container(source: SourceFile, limits: Limits) -> Read[Container]:
         The file is damaged.
     """
     tail = yield from read_tail(source)
+    counts, ranges = np.empty(10, np.int64), np.empty((2, _FEW_COLUMNS), np.int64)
+    about = tail.memory, tail.start, min(limits.columns, _MOST_COLUMNS)
+    if not kernels.file_frame(*about, ranges, counts):
+        return (yield from _open_any(source, tail, limits))
+    major, minor, num_columns, at, size, first, last, nbytes, *rows = counts.tolist()
+    if num_columns > _FEW_COLUMNS:
+        ranges = np.empty((2, num_columns), np.int64)
+        kernels.file_frame(*about, ranges, counts)
+    columns = ranges[0, :num_columns], ranges[1, :num_columns], nbytes
+    num_rows = decode_num_rows(tail.part(at, size), limits, *rows)
+    return _container(tail, _version(major, minor), num_rows, columns, first, last, (at, size))
+
+
+def _open_any(source: SourceFile, tail: Tail, limits: Limits) -> Read[Container]:
+    """:func:`open_container` for any file: one whose tables are not in its tail, or a damaged one, which the error tells of."""
     footer = parse_v2_footer(tail.memory, source.size, limits)
     if footer.num_buffers == 0:
         raise FormatError("the file has no global buffer and so no descriptor")
     end = source.size - V2_FOOTER_BYTES
     (entry,) = yield from read_parts(source, tail, [(footer.buffer_table, _ENTRY_BYTES)])
     buffer = _entries(entry, end, "global buffer")
-    descriptor = (buffer.first, int(buffer.lengths[0]))
+    descriptor = (buffer.first, buffer.nbytes)
     table = (footer.column_table, footer.num_columns * _ENTRY_BYTES)
     described, entries = yield from read_parts(source, tail, [descriptor, table])
-    columns = _entries(entries, end, "metadata of column")
-    held = _held(source, tail, columns.first, columns.last)
+    found = _entries(entries, end, "metadata of column")
+    columns = found.positions, found.lengths, found.nbytes
+    num_rows = decode_num_rows(described, limits)
+    return _container(tail, footer.version, num_rows, columns, found.first, found.last, descriptor)
+
+
+def _container(
+    tail: Tail,
+    version: tuple[int, int],
+    num_rows: int,
+    columns: tuple[Int64, Int64, int],
+    first: int,
+    last: int,
+    descriptor: tuple[int, int],
+) -> Container:
+    """The frame of a file whose tables are checked; ``first`` and ``last``: see :class:`_Entries`."""
+    held = _held(tail, first, last)
     return Container(
-        footer.version,
-        decode_num_rows(described, limits),
-        columns.positions,
-        columns.lengths,
+        version,
+        num_rows,
+        *columns,
         descriptor,
         held,
-        footer.num_columns == 0 or (held.start <= columns.first and columns.last <= held.stop),
-        min(columns.first, descriptor[0]),
+        columns[0].size == 0 or (held.start <= first and last <= held.stop),
+        min(first, descriptor[0]),
     )
 
 
@@ -249,43 +288,38 @@ class _Entries:
     positions, lengths : (num_entries,) int64, bytes
     first, last : int, bytes
         The least position and the furthest end; the end of the file and 0 without entries.
+    nbytes : int, bytes
+        Sum of the lengths.
     """
 
     positions: Int64
     lengths: Int64
     first: int
     last: int
+    nbytes: int
 
 
 def _entries(table: Memory, end: int, what: str) -> _Entries:
     """The ranges in a table, every one checked to be inside the file, and all together to be no larger."""
-    stored = table.tobytes()
-    found = np.frombuffer(stored, "<i8").reshape(-1, 2)
-    if len(stored) <= _FEW_ENTRIES * _ENTRY_BYTES:  # avoids NumPy's overhead per call
-        numbers = struct.unpack(f"<{len(stored) // 8}Q", stored)
-        positions, lengths = numbers[::2], numbers[1::2]
-        ends = list(map(add, positions, lengths))
-        first, last, total = min(positions, default=end), max(ends, default=0), sum(lengths)
-        bad = next((n for n, stop in enumerate(ends) if stop > end), -1) if last > end else -1
-    else:
-        position, length = np.frombuffer(stored, "<u8").reshape(-1, 2).T
-        outside = (position > end) | (length > np.uint64(end) - np.minimum(position, np.uint64(end)))
-        bad = int(outside.argmax()) if outside.any() else -1
-        total = float(length.sum(dtype=np.float64))
-        first, last = int(position.min()), int((position + length).max())
-    if bad >= 0:
-        at, size = struct.unpack_from("<QQ", stored, bad * _ENTRY_BYTES)
+    stored = np.frombuffer(table.tobytes(), "<u8").reshape(-1, 2)
+    position, length = np.ascontiguousarray(stored.T)
+    outside = (position > end) | (length > np.uint64(end) - np.minimum(position, np.uint64(end)))
+    if outside.any():
+        bad = int(outside.argmax())
+        at, size = stored[bad].tolist()
         raise FormatError(f"the {what} {bad}, {size} bytes at {at}, lies outside the file", position=bad)
+    total = float(length.sum(dtype=np.float64))
     if total > end + V2_FOOTER_BYTES:
         raise FormatError(f"the {what}s overlap")
-    return _Entries(np.ascontiguousarray(found[:, 0]), np.ascontiguousarray(found[:, 1]), first, last)
+    first, last = int(position.min(initial=end)), int((position + length).max(initial=0))
+    return _Entries(position.view(np.int64), length.view(np.int64), first, last, int(total))
 
 
-def _held(source: SourceFile, tail: Tail, first: int, last: int) -> Tail:
+def _held(tail: Tail, first: int, last: int) -> Tail:
     """Copy the column metadata in ``tail``; nothing if it is large and can be read without a request."""
     start = max(tail.start, first)
     if last <= start or last - start > HELD_BYTES:
-        return Tail(source.size)
+        return Tail(tail.stop)
     return Tail(start, tail.part(start, last - start).copy())
 
 
@@ -427,8 +461,11 @@ class SpecCache:
         self._limits = limits
         self._cache = cache
         self._own: dict[Hashable, Any] = {}
-        # One object instead of the version and the limits, which take longer to hash.
-        self._owner = self.token(("specs", version, limits))
+
+    @cached_property
+    def _owner(self) -> object:
+        """One object instead of the version and the limits, which take longer to hash."""
+        return self.token(("specs", self._version, self._limits))
 
     def find(self, encoding: bytes, num_buffers: int) -> PageSpec:
         """The spec of a page with ``num_buffers`` buffers.

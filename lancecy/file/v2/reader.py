@@ -18,7 +18,7 @@ from lancecy.encodings.model.block import AllNull, Block, Reordered
 from lancecy.encodings.model.layouts import MiniBlock
 from lancecy.encodings.model.pages import Column
 from lancecy.encodings.model.spec import PageDictionary
-from lancecy.errors import FormatError, UnsupportedError, printable
+from lancecy.errors import FormatError, LanceError, UnsupportedError, printable
 from lancecy.file.tail import read_parts
 from lancecy.file.v2.columns import FileColumns
 from lancecy.file.v2.fields import field_columns, fields_with_column
@@ -80,31 +80,22 @@ def open_v2(
     UnsupportedError
         The version is not supported.
     """
-    return named(_open(source, field_ids, column_indices, fields, version, limits, cache), source.path)
-
-
-def _open(
-    source: SourceFile,
-    field_ids: Sequence[int],
-    column_indices: Sequence[int],
-    fields: Sequence[Field],
-    version: tuple[int, int],
-    limits: Limits,
-    cache: ByteCache | None,
-) -> Read[V2Reader]:
     wanted = (2, 0) if version == (0, 3) else version
-    if wanted not in VERSIONS:
-        text = f"{version[0]}.{version[1]}"
-        raise UnsupportedError(f"data file of version {text}", feature=f"file version {text}")
-    placed = field_columns(tuple(field_ids), tuple(column_indices), tuple(fields))
-    container = yield from open_container(source, limits)
-    if container.version != wanted and (wanted, container.version) != _EARLY:
-        found, told = (".".join(map(str, v)) for v in (container.version, wanted))
-        raise FormatError(f"the file is of version {found}, the manifest says {told}")
-    if placed.last_column >= container.num_columns:
-        raise FormatError(
-            f"the manifest names column {placed.last_column} of a file that has {container.num_columns}"
-        )
+    try:
+        if wanted not in VERSIONS:
+            text = f"{version[0]}.{version[1]}"
+            raise UnsupportedError(f"data file of version {text}", feature=f"file version {text}")
+        placed = field_columns(tuple(field_ids), tuple(column_indices), tuple(fields))
+        container = yield from open_container(source, limits)
+        if container.version != wanted and (wanted, container.version) != _EARLY:
+            found, told = (".".join(map(str, v)) for v in (container.version, wanted))
+            raise FormatError(f"the file is of version {found}, the manifest says {told}")
+        if placed.last_column >= container.num_columns:
+            raise FormatError(
+                f"the manifest names column {placed.last_column} of a file that has {container.num_columns}"
+            )
+    except LanceError as error:
+        raise error.within(source.path)
     return V2Reader(FileColumns(source, container, placed, limits, cache))
 
 
@@ -147,7 +138,7 @@ class V2Reader:
     @property
     def nbytes(self) -> int:
         """Bytes of memory once all columns are parsed: memory grows later, but caches ask only once."""
-        parsed = 1500 * self.num_columns + 2 * int(self.columns.container.lengths.sum())
+        parsed = 1500 * self.num_columns + 2 * self.columns.container.metadata_bytes
         return 4096 + self.columns.container.nbytes + parsed
 
     def read(self, fields: Sequence[Field], selection: RowSelection) -> Read[dict[int, Block]]:

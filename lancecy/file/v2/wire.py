@@ -11,6 +11,7 @@ Source: file sheet 2.0, sections 2.1 and 3; file sheet 2.1, sections 1.3 to 1.5.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cache, lru_cache
 
 import numpy as np
@@ -23,7 +24,7 @@ from lancecy.encodings.v20.wire import decode as v20_wire
 from lancecy.encodings.v20.wire import encode as v20_encode_wire
 from lancecy.encodings.v21.wire import decode as v21_wire
 from lancecy.encodings.v21.wire import encode as v21_encode_wire
-from lancecy.errors import FormatError, UnsupportedError
+from lancecy.errors import FormatError, LanceError, UnsupportedError
 from lancecy.limits import Limits
 from lancecy.proto import file2_pb2, file_pb2
 from lancecy.records import dataclass
@@ -57,7 +58,7 @@ Int64 = NDArray[np.int64]
 
 _AT_START = np.zeros(1, np.int64)
 
-_MOST_KEPT = 1024
+_MOST_KEPT, _MOST_DESCRIBED = 1024, 16 << 10
 """Most bytes of a message whose meaning is kept."""
 
 ARRAY_ENCODING = "lance.encodings.ArrayEncoding"
@@ -133,8 +134,15 @@ class ColumnMessage:
     has_own_buffers: bool = False
 
 
-def decode_num_rows(data: Memory, limits: Limits) -> int:
+def decode_num_rows(data: Memory, limits: Limits, last: int = -1, before: int = 0) -> int:
     """Rows of the file, from its FileDescriptor.
+
+    Parameters
+    ----------
+    data : (nbytes,) uint8
+    limits : Limits
+    last, before : int
+        The number with which ``data`` may end, and the bytes before it (see ``kernels.file_frame``).
 
     Raises
     ------
@@ -144,7 +152,19 @@ def decode_num_rows(data: Memory, limits: Limits) -> int:
         More rows than ``limits.rows_per_file``.
     """
     stored = data.tobytes()
+    # Files of a table differ in their rows, which stand behind the schema: a message and a field are a message.
+    if last >= 0 and before <= _MOST_DESCRIBED and _is_descriptor(stored[:before]):
+        limits.check("metadata_bytes", len(stored), "size of file descriptor")
+        return limits.check("rows_per_file", last, "number of rows")
     return _known_rows(stored, limits) if len(stored) <= _MOST_KEPT else _stored_rows(stored, limits)
+
+
+@lru_cache(maxsize=64)
+def _is_descriptor(stored: bytes) -> bool:
+    with suppress(LanceError):
+        parse_message(file_pb2.FileDescriptor, stored, "file descriptor")
+        return True
+    return False
 
 
 def _stored_rows(stored: bytes, limits: Limits) -> int:

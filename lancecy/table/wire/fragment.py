@@ -81,7 +81,7 @@ def decode_fragment(
         deletion_file = decode_deletion_file(message.deletion_file, fragment_id, num_rows)
     return Fragment(
         fragment_id,
-        tuple([_data_file(file, fragment_id, shared) for file in message.files]),
+        tuple([_data_file(file, fragment_id, shared) for file in message.files[:]]),
         num_rows or None,
         deletion_file,
         _sequence(message, message.WhichOneof("row_id_sequence")),
@@ -93,7 +93,7 @@ def decode_fragment(
 def _data_file(
     message: table_pb2.DataFile, fragment_id: int, shared: dict[tuple[int, ...], tuple[int, ...]]
 ) -> DataFile:
-    fields, columns = tuple(message.fields), tuple(message.column_indices)
+    fields, columns = tuple(message.fields[:]), tuple(message.column_indices[:])
     if columns and len(columns) != len(fields):
         raise FormatError(
             f"file {message.path!r} of fragment {fragment_id} has {len(fields)} fields but {len(columns)} columns"

@@ -395,7 +395,7 @@ def _checked_in_bulk(message: table_pb2.Manifest, raw: bytes, limits: Limits) ->
         return _Found(lambda: fragments, partial(check_bulk, raw, count, limits))
     found = check_bulk(raw, count, limits)
     if found is not None:
-        return _Found(partial(_fragments, message, limits), lambda: found, partial(_one, message, limits))
+        return _Found(partial(_fragments, message, limits), lambda: found, partial(_one, message, {}, limits))
     fragments = _fragments(message, limits)
     return _Found(lambda: fragments)
 
@@ -406,8 +406,10 @@ def _table(message: table_pb2.Manifest, limits: Limits) -> FragmentTable | None:
     return check_bulk(message.SerializeToString(), count, limits) if count >= MIN_FRAGMENTS else None
 
 
-def _one(message: table_pb2.Manifest, limits: Limits, index: int) -> Fragment:
-    return decode_fragment(message.fragments[index], {}, limits)
+def _one(
+    message: table_pb2.Manifest, shared: dict[tuple[int, ...], tuple[int, ...]], limits: Limits, index: int
+) -> Fragment:
+    return decode_fragment(message.fragments[index], shared, limits)
 
 
 class _RecentFragments:
