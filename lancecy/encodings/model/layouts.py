@@ -7,7 +7,7 @@ parts are ``spec`` nodes. Layers are ordered inner to outer, as in the file.
 from __future__ import annotations
 
 import enum
-from dataclasses import field, replace
+from dataclasses import field
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -130,10 +130,14 @@ class MiniBlock:
     @property
     def shape(self) -> MiniBlock:
         """The layout without the number of items: equal for pages that differ in their length alone."""
-        return replace(self, num_items=0) if self.shared_shape is None else self.shared_shape
+        return self._of_items(0, None) if self.shared_shape is None else self.shared_shape
 
     def of_items(self, num_items: int) -> MiniBlock:
         """The layout of a page of so many items; this one is its shape."""
+        return self._of_items(num_items, self)
+
+    def _of_items(self, num_items: int, shape: MiniBlock | None) -> MiniBlock:
+        # In a fraction of the time that ``replace`` takes.
         return MiniBlock(
             self.layers,
             self.rep,
@@ -145,7 +149,7 @@ class MiniBlock:
             self.has_index,
             num_items,
             self.is_large,
-            self,
+            shape,
         )
 
 

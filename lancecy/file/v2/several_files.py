@@ -37,6 +37,8 @@ __all__ = ["SeveralFiles", "read_in_turn"]
 
 _MANY = 16
 """Fewest files of which all bytes of a column are copied for a few rows."""
+_SMALL_COLUMN = 64 << 10
+"""Bytes of a column of a mapped file that are copied in less time than its rows are found by themselves."""
 _MOST_KEPT = 4 << 20
 """Most bytes of a field of several files that are kept in one memory."""
 _MOST_COPIED = 256 << 10
@@ -208,8 +210,15 @@ def _are_most(several: Sequence[RowSelection]) -> bool:
 
 def _are_small(several: SeveralFiles) -> bool:
     """Whether there are many small files, so that all bytes of a column are copied in less time than some rows are found."""
-    count = len(several.files)
-    return count >= _MANY and sum(source.size for source in several.sources) <= TAIL_BYTES * count
+    if len(several.files) < _MANY:
+        return False
+    sources = several.sources
+    each = _SMALL_COLUMN * len(several.fields) if _are_mapped(sources) else TAIL_BYTES
+    return sum(source.size for source in sources) <= each * len(sources)
+
+
+def _are_mapped(sources: Sequence[SourceFile]) -> bool:
+    return all(source.store.traits.is_mapped for source in sources)
 
 
 def _made(several: SeveralFiles, field: Field) -> _Joined | None:
