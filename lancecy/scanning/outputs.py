@@ -17,8 +17,9 @@ from itertools import accumulate
 from typing import TypeVar
 
 import numpy as np
+import pyarrow as pa
 
-from lancecy.encodings.arrow.columns import ArrowArray, filtered, joined
+from lancecy.encodings.arrow.columns import ArrowArray, as_array, filtered, joined
 from lancecy.errors import LimitError
 from lancecy.records import dataclass
 from lancecy.rows import RowSelection
@@ -282,20 +283,26 @@ def outputs_joined(
         zip(picked, read_several([(c.files, c.picked) for c in units], picked, context.session), strict=True)
     )
     read = read_several([(c.files, c.rows) for c in units], whole, context.session)
-    edges = list(accumulate((len(c.rows) for c in units), initial=0))
-    for f, column in zip(whole, read, strict=True):
-        parts = [column.slice(at, len(c.rows)) for at, c in zip(edges, units, strict=False)]
-        columns[f] = _passing(units, parts, f)
-    columns.update((f, _passing(units, [c.reused[f] for c in units], f)) for f in reused)
+    columns.update(zip(whole, read, strict=True))
+    columns.update((f, joined([c.reused[f] for c in units], f.arrow_type)) for f in reused)
+    mask = _joined_mask(units)
+    if mask is not None:
+        columns.update((f, filtered(_in_few_chunks(columns[f]), mask)) for f in (*whole, *reused))
     return [columns[f] for f in fields]
 
 
-def _passing(units: Sequence[FilteredUnit], columns: Sequence[ArrowArray], wanted: Field) -> ArrowArray:
-    """The rows that passed, of the candidates' values of each unit."""
-    pairs = zip(units, columns, strict=True)
-    return joined(
-        [column if c.mask is None else filtered(column, c.mask) for c, column in pairs], wanted.arrow_type
-    )
+def _in_few_chunks(column: ArrowArray) -> ArrowArray:
+    """The column as one array, if that needs no common dictionary: one of a few rows takes longer to filter than its rows."""
+    types = pa.types
+    return column if types.is_dictionary(column.type) or types.is_nested(column.type) else as_array(column)
+
+
+def _joined_mask(units: Sequence[FilteredUnit]) -> pa.BooleanArray | None:
+    """Which candidates of all units passed; None if all did."""
+    if all(c.mask is None for c in units):
+        return None
+    every = pa.array(np.ones(max(len(c.rows) for c in units), np.bool_))
+    return pa.concat_arrays([every[: len(c.rows)] if c.mask is None else c.mask for c in units])
 
 
 def _is_picked(unit: FilteredUnit, wanted: Field) -> bool:
