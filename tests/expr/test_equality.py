@@ -131,6 +131,14 @@ def test_answers_are_looked_up_as_arrow_takes_them(kind: pa.DataType) -> None:
     assert looked_up(pa.array([None, True]), plain.slice(0, 0)).to_pylist() == []
 
 
+def test_codes_of_nulls_alone_have_no_answers_to_look_up() -> None:
+    nothing = pa.array([], pa.bool_())
+    for rows in (5, 4000):
+        found = looked_up(nothing, pa.nulls(rows, pa.int32()))
+        found.validate(full=True)
+        assert found.equals(pa.nulls(rows, pa.bool_()))
+
+
 WHOLE = [pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()]
 TIMES = [pa.date32(), pa.time32("ms"), pa.timestamp("us"), pa.duration("s")]
 

@@ -209,11 +209,11 @@ class _Keys:
         if isinstance(values, SymbolCoded):
             if not isinstance(values.values, Variable) or values.values.offsets is not None:
                 return None
-            # Each page has a table of its own, and only programs decode by several.
+            # Each page has a table of its own, and only programs decode by several. That of a small page says that it is not coded.
             if program is None:
                 return None
-            values = replace(values, table=b"")
-        return replace(spec, num_items=0, values=values)
+            return replace(spec, num_items=0, values=replace(values, table=b"")), program.symbols is None
+        return replace(spec, num_items=0)
 
 
 def _is_alone(spec: PageSpec) -> bool:
@@ -313,7 +313,7 @@ def read_joined(
         moves = whole.positions.reshape(pages.num_pages, -1)[:, 1] - table.firsts
         memory, chunks[0] = whole.memory, chunks[0] + moves[owners]
     found = ChunkRows(
-        table.spec, program, memory, wanted, None, lists, partial(_symbols, pages, owners), numbers
+        table.spec, program, memory, wanted, None, lists, partial(_symbols, program, pages, owners), numbers
     )
     if program is None:
         return [decoded(found, chain, limits)]
@@ -366,17 +366,21 @@ def _read_table(
     return table, span if is_whole else None
 
 
-def _symbols(pages: JoinedPages, owners: Int64, wanted: Wanted) -> tuple[PageSymbols, ...]:
+def _symbols(
+    program: Program | None, pages: JoinedPages, owners: Int64, wanted: Wanted
+) -> tuple[PageSymbols, ...]:
     """The symbols of each page with wanted values: each page codes its strings with a table of its own.
 
     Parameters
     ----------
+    program : Program or None
+        Of the pages; with symbols, if their strings are coded.
     pages : JoinedPages
     owners : (num_chunks,) int64
         The page of each chunk; empty if strings are not coded.
     wanted : Wanted
     """
-    if not isinstance(pages.spec.values, SymbolCoded):
+    if program is None or program.symbols is None:
         return ()
     found = []
     for number, stop, end in _page_parts(owners, wanted):

@@ -108,6 +108,8 @@ def looked_up(answers: pa.Array, codes: pa.Array) -> pa.Array:
 def _code_bits(answers: NDArray[np.bool_], codes: pa.Array) -> Bits:
     stored = np.frombuffer(codes.buffers()[1], _stored_type(codes.type))[codes.offset :][: len(codes)]
     chosen = np.flatnonzero(answers)
+    if chosen.size == 0:  # the dictionary of only nulls has no values to look up
+        return np.zeros((stored.size + 7) >> 3, np.uint8)
     if chosen.size == 1:
         return np.packbits(stored == chosen[0], bitorder="little")
     # Codes of nulls may be anything.

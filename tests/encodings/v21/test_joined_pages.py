@@ -313,3 +313,21 @@ def test_strings_of_several_files_are_decoded_by_the_symbols_of_their_page(
         assert ds.take([10_999, 11_000, 29_999])["word"].to_pylist() == [
             texts[n] for n in (10_999, 11_000, 29_999)
         ]
+
+
+@pytest.mark.parametrize("sizes", [(100, 100, 100), (100, 4000, 4000, 100), (4000, 100, 4000)], ids=str)
+def test_pages_whose_strings_are_too_few_to_be_coded(tmp_path: Path, sizes: tuple[int, ...]) -> None:
+    """Their tables of symbols say so, whatever the page next to them does."""
+    coded = pa.field("s", pa.string(), metadata={"lance-encoding:compression": "fsst"})
+    uri, expected = str(tmp_path / "t"), list[str]()
+    for number, rows in enumerate(sizes):
+        words = [f"some words of text {number} {n * 7919 % 1000003}" for n in range(rows)]
+        lance.write_dataset(pa.table([words], pa.schema([coded])), uri, mode="append" if number else "create")
+        expected += words
+    lancecy.dataset(uri).optimize.compact_files(compaction_mode="force_binary_copy")
+    ds = lancecy.dataset(uri, session=lancecy.Session())
+    for _ in range(2):
+        for chosen in ([*range(0, len(expected), 7)], [3, len(expected) - 3]):
+            assert ds.take(chosen)["s"].to_pylist() == [expected[n] for n in chosen]
+        assert ds.to_table(offset=5)["s"].to_pylist() == expected[5:]
+        assert ds.to_table()["s"].to_pylist() == expected
