@@ -27,7 +27,7 @@ from lancecy.encodings.model.block import Block, nbytes_of
 from lancecy.encodings.model.chunks import starts_of
 from lancecy.encodings.model.layouts import MiniBlock, PageSpec, max_repetition
 from lancecy.encodings.model.pages import Column
-from lancecy.encodings.model.spec import SymbolCoded, Variable
+from lancecy.encodings.model.spec import Compressed, FixedListOf, SymbolCoded, Variable
 from lancecy.encodings.v21.chunk_tables import (
     LARGEST_CHUNK,
     ChunkTable,
@@ -217,11 +217,12 @@ class _Keys:
 
 
 def _is_alone(spec: PageSpec) -> bool:
-    """Whether pages of chunks are never read together with others: those of dictionaries in lists and structs."""
+    """Whether pages of chunks are never read together with others: those of dictionaries in lists and structs, or of lists."""
     if not isinstance(spec, MiniBlock) or spec.dictionary is None:
         return False
-    program = program_of(spec)
-    return program is None or program.family is None
+    program, items = program_of(spec), spec.dictionary
+    items = items.values if isinstance(items, Compressed) else items
+    return program is None or program.family is None or isinstance(items, FixedListOf)
 
 
 def _num_touched(edges: Int64, rows: RowSelection) -> int:

@@ -27,6 +27,7 @@ from tests.helpers.pages21 import (
     cached,
     chunk,
     column_of,
+    fixed_list,
     flat,
     inline,
     leaf_field,
@@ -254,6 +255,19 @@ def test_pages_of_different_dictionaries(field: Field, every: int, is_mapped: bo
     for _ in range(2):
         chosen = None if every == 1 else [*range(0, len(rows), every)]
         assert rows_of(built, field, rows=chosen) == rows[::every]
+
+
+def test_pages_of_dictionaries_of_lists_are_read_alone() -> None:
+    pages = []
+    for number in range(4):
+        items = np.arange(6, dtype="<i4") + 10 * number
+        body = chunk([bytes([0, 2, 1])])
+        layout = mini_block(flat(8), 3, dictionary=fixed_list(2, flat(32)), num_dictionary_items=3)
+        pages.append(BuiltPage(layout, [words([body]), body, items.tobytes()], 3))
+    built = cached(column_of(*pages))
+    expected = [[n + 10 * number, n + 1 + 10 * number] for number in range(4) for n in (0, 4, 2)]
+    assert rows_of(built, leaf_field("fixed_size_list:int32:2")) == expected
+    assert joined_pages.page_groups(built.column, (leaf_field("int32"),), RowSelection.all(12)) is None
 
 
 @pytest.mark.parametrize("field", [leaf_field("int64"), leaf_field("dict:int64:int8:false")])
