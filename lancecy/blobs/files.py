@@ -193,7 +193,7 @@ class BlobFile(io.BufferedIOBase):
         return data
 
     def read1(self, size: int | None = -1, /) -> bytes:
-        """The same as :meth:`read`, which makes one request at most."""
+        """The same as :meth:`read`, which makes one request at most; ``size`` as there."""
         return self.read(size)
 
     def readinto(self, buffer: WriteableBuffer) -> int:
