@@ -140,7 +140,7 @@ def test_files_of_blobs_in_structs(tmp_path: Path, version: str) -> None:
     peer = write(pa.table({"s": pa.array(values, kind)}), tmp_path / "t", version)
     for library in (lancecy.dataset(tmp_path / "t"), peer):
         (file,) = library.take_blobs("s.t.`b.c`", indices=[0])
-        assert file.read() == b"abc"
+        assert file is not None and file.read() == b"abc"
         found = library.to_pandas()["s"].tolist()
         files = [value["t"]["b.c"] for value in found]
         assert [file and file.read() for file in files] == [b"abc", None, b""]
