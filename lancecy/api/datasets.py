@@ -165,7 +165,8 @@ def dataset(
     commit_lock : function, optional
         As in pylance: takes the version that is about to be published and returns a context manager, under which its
         manifest is written. All writers of the table must give a lock that excludes the others. Raise
-        ``CommitConflictError`` in it if another writer has the version: the commit is then tried again.
+        ``lancecy.errors.RetryableConflictError`` in it, or pylance's ``CommitConflictError``, if another writer has the
+        version: the commit is then tried again.
     replicas : mapping of str to sequence of str, optional
         Places with copies of the files of bases, such as ``{"us-east": ["s3://near/data", "s3://far/data"]}``: data and
         deletion files are read from the first that answers, the base's own place last unless it is in the list. The
