@@ -250,8 +250,11 @@ class LimitError(FormatError):
         self.claimed = claimed
 
 
-class PathPolicyError(FormatError):
-    """A path in the metadata leads where this table may not read (see SECURITY.md)."""
+class PathPolicyError(FormatError, OSError):
+    """A path in the metadata leads where this table may not read (see SECURITY.md), or a blob is given by such a URI.
+
+    An ``OSError`` as of pylance's writes of blobs outside of the bases.
+    """
 
 
 class UnsupportedError(LanceError, NotImplementedError):

@@ -1,31 +1,29 @@
-"""The :class:`BinaryScanner`: a scan whose blob columns have bytes in place of descriptors; and frames with files of blobs."""
+"""The :class:`BinaryScanner`: a scan whose blob columns have bytes in place of descriptors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
 
 from lancecy.api.scanners import Scanner
-from lancecy.blobs.take import take_blobs
 from lancecy.blobs.whole import blob_runs, blob_sizes, is_plain_blob, with_whole_blobs
 from lancecy.encodings.arrow.map_nested import map_nested
-from lancecy.errors import ColumnNotFoundError, LanceError, UnsupportedError, printable, with_short_tracebacks
+from lancecy.errors import ColumnNotFoundError, LanceError, UnsupportedError, with_short_tracebacks
 from lancecy.expr import Expr, bind
 from lancecy.expr.nodes import Call, Column, Literal
 from lancecy.scanning.analyze import Analysis
 from lancecy.scanning.batches import DEFAULT_BATCH_ROWS, exact_batches
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.explain import Explanation
-from lancecy.scanning.pandas_metadata import DtypeBackend, pandas_frame
 from lancecy.scanning.project import expression_schema
 from lancecy.scanning.request import ScanRequest
 from lancecy.schema import Field, Schema, split_name
 
-__all__ = ["BinaryScanner", "blob_columns", "frame_of_files", "inner_request", "with_null_bytes"]
+__all__ = ["BinaryScanner", "blob_columns", "column_paths", "inner_request", "with_null_bytes"]
 
 _ADDRESS = "_rowaddr"
 _BLOB_BYTES = 64 << 20
@@ -42,13 +40,19 @@ def blob_columns(context: ScanContext, request: ScanRequest) -> dict[str, Field]
     request : ScanRequest
         Columns that the table does not have, such as the distance of a search, are passed over.
     """
-    stored, paths = context.snapshot.schema, _paths(context, request)
+    stored, paths = context.snapshot.schema, column_paths(context, request)
     found = {name: stored.path(path)[-1].scanned for name, path in paths.items()}
     return {name: field for name, field in found.items() if any(node.is_blob for node in field.walk())}
 
 
-def _paths(context: ScanContext, request: ScanRequest) -> dict[str, tuple[str, ...]]:
-    """The places in the schema of the columns of a result that are returned as they are."""
+def column_paths(context: ScanContext, request: ScanRequest) -> dict[str, tuple[str, ...]]:
+    """The places in the schema of the columns of a result that are returned as they are.
+
+    Parameters
+    ----------
+    context, request
+        As for :func:`blob_columns`.
+    """
     known = set(context.snapshot.schema.names)
     columns = request.columns
     if columns is not None:
@@ -59,44 +63,6 @@ def _paths(context: ScanContext, request: ScanRequest) -> dict[str, tuple[str, .
         )
     projection = context.projection(replace(request, columns=columns, filter=None))
     return {out.field.name: out.path for out in projection.outputs if out.path is not None}
-
-
-def frame_of_files(
-    context: ScanContext, scanner: Scanner, dtype_backend: DtypeBackend, with_address: bool
-) -> Any:
-    """The result of a scan as a pandas DataFrame with a file for each blob, None for nulls.
-
-    Parameters
-    ----------
-    context : ScanContext
-    scanner : Scanner
-        Returns descriptors, and the addresses of the rows.
-    dtype_backend : "pyarrow", "numpy_nullable" or "numpy"
-    with_address : bool
-        Whether the addresses are part of the result.
-
-    Raises
-    ------
-    UnsupportedError
-        A blob is a member of a column that is returned.
-    """
-    found = blob_columns(context, scanner.request)
-    for name, field in found.items():
-        if not field.is_blob:
-            raise UnsupportedError(
-                f"blob_mode='lazy' is not supported for column {printable(name)!r}, which has blobs within: take blob_mode="
-                "'bytes', or leave it out and open them by take_blobs",
-                feature="blob_mode",
-            )
-    table, paths = scanner.to_table(), _paths(context, scanner.request)
-    addresses = table[_ADDRESS].combine_chunks()
-    shown = table if with_address else table.drop_columns([_ADDRESS])
-    frame = pandas_frame(shown, dtype_backend)
-    for name in found:
-        files = np.empty(len(table), object)
-        files[:] = take_blobs(context, ".".join(paths[name]), addresses=addresses)
-        frame[name] = files
-    return frame
 
 
 def inner_request(request: ScanRequest) -> ScanRequest:

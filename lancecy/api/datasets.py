@@ -21,10 +21,10 @@ from lancecy import blobs
 from lancecy.api.binary_scans import (
     BinaryScanner,
     blob_columns,
-    frame_of_files,
     inner_request,
     with_null_bytes,
 )
+from lancecy.api.blob_frames import frame_with_blobs
 from lancecy.api.branches import Branching
 from lancecy.api.changes import Changes
 from lancecy.api.clones import Clones
@@ -33,7 +33,7 @@ from lancecy.api.history import History
 from lancecy.api.named_tables import NAMESPACE_ALIASES, with_place
 from lancecy.api.pylance_names import DATASET_NAMES, FRAGMENT_NAMES, CallableDict, RefusedNames
 from lancecy.api.refs import Tags
-from lancecy.api.scanners import Scanner
+from lancecy.api.scanners import BlobMode, Scanner
 from lancecy.api.searches import NearestScanner
 from lancecy.changes.fragment_columns import FragmentColumns
 from lancecy.changes.fragments import FragmentChanges
@@ -55,13 +55,12 @@ from lancecy.scanning.options import (
     SCAN_DEFAULTS,
     UNSUPPORTED_SCANS,
     WITHOUT_SCAN_OPTIONS,
-    BlobHandling,
     HasFragmentId,
     ScanOptions,
     check_blob_handling,
     checked_scan_options,
 )
-from lancecy.scanning.pandas_metadata import DtypeBackend, check_dtype_backend, pandas_frame
+from lancecy.scanning.pandas_metadata import DtypeBackend, check_dtype_backend
 from lancecy.scanning.request import Columns, ScanRequest, default_batch_size, make_request, positive
 from lancecy.scanning.take import Indices, as_row_numbers, take_row_ids, take_rows
 from lancecy.scanning.task import ScanSpec
@@ -100,11 +99,6 @@ __all__ = [
     "opening",
 ]
 
-_BLOB_MODES: Mapping[str, BlobHandling] = {
-    "lazy": "blobs_descriptions",
-    "bytes": "all_binary",
-    "descriptions": "blobs_descriptions",
-}
 scanning = shared_options(ScanOptions, SCAN_DEFAULTS, UNSUPPORTED_SCANS)
 _UNSUPPORTED_OPENS = {
     **dict.fromkeys(
@@ -171,7 +165,8 @@ def dataset(
     commit_lock : function, optional
         As in pylance: takes the version that is about to be published and returns a context manager, under which its
         manifest is written. All writers of the table must give a lock that excludes the others. Raise
-        ``CommitConflictError`` in it if another writer has the version: the commit is then tried again.
+        ``lancecy.errors.RetryableConflictError`` in it, or pylance's ``CommitConflictError``, if another writer has the
+        version: the commit is then tried again.
     replicas : mapping of str to sequence of str, optional
         Places with copies of the files of bases, such as ``{"us-east": ["s3://near/data", "s3://far/data"]}``: data and
         deletion files are read from the first that answers, the base's own place last unless it is in the list. The
@@ -342,7 +337,7 @@ class Scans(ABC):
         offset: int | None = None,
         *,
         dtype_backend: DtypeBackend = "pyarrow",
-        blob_mode: Literal["lazy", "bytes", "descriptions"] | None = None,
+        blob_mode: BlobMode | None = None,
         **options: Unpack[ScanOptions],
     ) -> pd.DataFrame:
         """The rows as a pandas DataFrame; other arguments as for :meth:`Dataset.scanner`.
@@ -356,8 +351,9 @@ class Scans(ABC):
             booleans and text; or NumPy's, as in pylance, where integers with nulls become floats, and vectors and
             lists arrays in a column of objects.
         blob_mode : "lazy", "bytes" or "descriptions", optional
-            What blob columns have: files as of :meth:`Dataset.take_blobs`, bytes, or descriptors. ``blob_handling`` says it if
-            not given.
+            What blob columns, also in structs, have: files as of :meth:`Dataset.take_blobs`, bytes, or descriptors. By
+            default ``blob_handling`` says it; if that is not given either, files, and descriptors in lists and with
+            ``include_deleted_rows``.
 
         Notes
         -----
@@ -373,21 +369,8 @@ class Scans(ABC):
         ['int64[pyarrow]', 'int64']
         """
         check_dtype_backend(dtype_backend)
-        if blob_mode is not None:
-            if blob_mode not in _BLOB_MODES:
-                raise ValueError(f"blob_mode is {blob_mode!r}, not one of {', '.join(_BLOB_MODES)}")
-            options = {**options, "blob_handling": _BLOB_MODES[blob_mode]}
-        if blob_mode == "lazy":
-            wanted = self.scanner(columns, filter, limit, offset, **options).schema.names
-            addressed: ScanOptions = {**options, "with_row_address": True}
-            scanner = self.scanner(columns, filter, limit, offset, **addressed)
-            files: pd.DataFrame = frame_of_files(
-                scanner._context, scanner, dtype_backend, "_rowaddr" in wanted
-            )
-            return files
-        rows = self.to_table(columns, filter, limit, offset, **options)
-        frame: pd.DataFrame = pandas_frame(rows, dtype_backend)
-        return frame
+        scanner = self.scanner(columns, filter, limit, offset, **options)
+        return scanner.to_pandas(dtype_backend, blob_mode=blob_mode)
 
     @scanning
     def to_polars(
@@ -418,6 +401,11 @@ class Scans(ABC):
     ) -> pa.Table:
         """The first rows; further arguments as for :meth:`Dataset.scanner`."""
         return self.scanner(columns, filter, num_rows, offset, **options).to_table()
+
+
+def _rescanned(ds: Dataset, given: Mapping[str, Any], others: Mapping[str, Any]) -> Scanner:
+    """The scan of these options, of which some are others."""
+    return ds._scan({**given, **others})
 
 
 @with_short_tracebacks
@@ -726,6 +714,12 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
 
     def _scan(self, given: Mapping[str, Any]) -> Scanner:
         """A scan with these options and no defaults of this dataset."""
+        scanner = self._made(given)
+        has_handling = given.get("blob_handling") is not None
+        scanner._frame = partial(frame_with_blobs, partial(_rescanned, self, given), has_handling)
+        return scanner
+
+    def _made(self, given: Mapping[str, Any]) -> Scanner:
         asked = {**SCAN_DEFAULTS, **{name: value for name, value in given.items() if value is not None}}
         is_binary = check_blob_handling(asked["blob_handling"])
         if asked["strict_batch_size"] and asked["batch_size_bytes"] is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-__all__ = ["LanceScanner", "Scanner"]
+__all__ = ["BlobMode", "LanceScanner", "Scanner"]
+
+BlobMode: TypeAlias = Literal["lazy", "bytes", "descriptions"]
 
 SpecMaker = Callable[[ScanRequest, bool], ScanSpec]
 """Makes the spec that the tasks of a scan carry, from (request, embed credentials)."""
@@ -76,6 +78,9 @@ class Scanner:
             self._sorting, self._keys = with_keys(request, self._keys, context.snapshot.schema)
             # Refuses missing or unordered keys before anything is read.
             sort_positions(table_of(context.projection(self._sorting).schema, [], 0), self._keys)
+
+    _frame: Callable[[Scanner, DtypeBackend, BlobMode | None], pd.DataFrame] | None = None
+    """Makes the frame of a scan that a dataset made."""
 
     @property
     def request(self) -> ScanRequest:
@@ -258,14 +263,20 @@ class Scanner:
         """The stream as an Arrow record batch reader."""
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
 
-    def to_pandas(self, dtype_backend: DtypeBackend = "pyarrow") -> pd.DataFrame:
+    def to_pandas(
+        self, dtype_backend: DtypeBackend = "pyarrow", *, blob_mode: BlobMode | None = None
+    ) -> pd.DataFrame:
         """The result as a pandas DataFrame; see :meth:`lancecy.Dataset.to_pandas`.
 
         Parameters
         ----------
         dtype_backend : "pyarrow", "numpy_nullable" or "numpy"
+        blob_mode : "lazy", "bytes" or "descriptions", optional
+            What blob columns have.
         """
         check_dtype_backend(dtype_backend)
+        if self._frame is not None:
+            return self._frame(self, dtype_backend, blob_mode)
         frame: pd.DataFrame = pandas_frame(self.to_table(), dtype_backend)
         return frame
 

@@ -32,7 +32,8 @@ class Blob:
 
     Parameters
     ----------
-    data : bytes, optional
+    data : bytes, bytearray or memoryview, optional
+        Copied to bytes.
     uri : str, optional
         Absolute URI of an object that exists already; it stays where it is.
     position, size : int, bytes, optional
@@ -59,6 +60,8 @@ class Blob:
     def __post_init__(self) -> None:
         if (self.data is None) == (self.uri is None):
             raise ValueError("a Blob has either data or a uri; a null blob is None")
+        if isinstance(self.data, bytearray | memoryview):
+            object.__setattr__(self, "data", bytes(self.data))
         if not isinstance(self.data, bytes | None) or not isinstance(self.uri, str | None):
             raise TypeError(
                 f"data of a Blob is bytes and its uri text, not {self.data!r:.100} and {self.uri!r:.100}"
@@ -117,7 +120,7 @@ class BlobType(pa.ExtensionType):  # type: ignore[misc]
 
     @classmethod
     def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Self:
-        if storage_type not in _SHAPES:
+        if not _is_storage(storage_type):
             raise TypeError(f"blobs are stored as {_STORAGE}, not {storage_type}")
         made = cls.__new__(cls)
         pa.ExtensionType.__init__(made, storage_type, BLOB_EXTENSION)
@@ -128,6 +131,15 @@ class BlobType(pa.ExtensionType):  # type: ignore[misc]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).__arrow_ext_deserialize__, (self.storage_type, b"")
+
+
+def _is_storage(kind: pa.DataType) -> bool:
+    """Whether a type has the members of blobs; data and URI of which one is missing, as always, may be null."""
+    if not pa.types.is_struct(kind):
+        return False
+    members = [kind.field(number) for number in range(kind.num_fields)]
+    plain = pa.struct([pa.field(member.name, member.type) for member in members])
+    return plain in _SHAPES and all(member.nullable for member in members[:2])
 
 
 class BlobArray(pa.ExtensionArray):  # type: ignore[misc]

@@ -81,7 +81,7 @@ class StoredObject:
         return [_exactly(span.memory, start, length) for start, length in spans]
 
 
-class BlobFile(io.RawIOBase):
+class BlobFile(io.BufferedIOBase):
     """One blob as a read-only file.
 
     Nothing is fetched before the first read. A sequential reader of an object that is not memory-mapped
@@ -191,6 +191,10 @@ class BlobFile(io.RawIOBase):
         data = self._sequential(count) if count else b""
         self._cursor += count
         return data
+
+    def read1(self, size: int | None = -1, /) -> bytes:
+        """The same as :meth:`read`, which makes one request at most; ``size`` as there."""
+        return self.read(size)
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         """Fill a buffer with the bytes left and return their number."""

@@ -66,7 +66,7 @@ def take_blobs(
     ----------
     context : ScanContext
     blob_column : str
-        Name of a blob column; dots lead into structs.
+        Name of a blob column; dots lead into structs, and names that have dots may be in backquotes.
     ids, addresses, indices : (n,) integers
         Exactly one of them: row ids, row addresses (fragment << 32 | offset), or numbers of live rows.
     buffer_size : int, bytes
@@ -205,13 +205,18 @@ def _opened(
 
 def _blob_path(context: ScanContext, column: str) -> tuple[Field, ...]:
     """The fields from the top level down to a blob column."""
+    schema = context.snapshot.schema
     path: tuple[Field, ...] = ()
-    level: Sequence[Field] = context.snapshot.schema.fields
+    level: Sequence[Field] = schema.fields
     rest: str = column
     while True:
         field = next((f for f in level if rest == f.name or rest.startswith(f"{f.name}.")), None)
+        if field is None and "`" in column:  # names with dots in backquotes
+            path = schema.path(schema.resolve(column))
+            field = path[-1]
+            break
         if field is None:
-            raise ColumnNotFoundError(column, context.snapshot.schema.names)
+            raise ColumnNotFoundError(column, schema.names)
         path = (*path, field)
         if rest == field.name:
             break

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from lancecy.blobs.files import BlobFile, StoredObject, read_whole
 from lancecy.blobs.whole import blob_runs
 from lancecy.encodings.arrow.map_nested import map_nested
+from lancecy.encodings.codecs.outside_blobs import check_parts, check_sources
 from lancecy.errors import LanceError, PathPolicyError, printable
 from lancecy.schema import Field, Schema
 from lancecy.session import Session
@@ -85,6 +86,8 @@ class GivenBlobs:
 
         Raises
         ------
+        SchemaError
+            A value has neither bytes nor a URI, or both; or an invalid part of an object.
         LanceError
             An object cannot be read.
         """
@@ -111,6 +114,7 @@ class GivenBlobs:
 
         def counted(blobs: pa.StructArray, node: Field) -> pa.Array:
             nonlocal total
+            _check(blobs, node)
             opened = self._opened(blobs, node, places)
             self._session.map_requests(BlobFile.size, [blob for blob in opened if blob is not None])
             found = np.array([0 if blob is None else blob.size() for blob in opened], np.float64)
@@ -152,6 +156,13 @@ class GivenBlobs:
                 places[uri] = StoredObject(lambda place=place: place)  # type: ignore[misc]
             found.append(BlobFile(self._session, places[uri], position or 0, size, 0))
         return found
+
+
+def _check(blobs: pa.StructArray, field: Field) -> None:
+    """Refuse values that a writer of references refuses too; of one that has bytes and a URI, the bytes would be lost."""
+    members = _members(blobs)
+    check_sources(blobs, members["data"], members["uri"], field)
+    check_parts(pa.table(members).filter(members["uri"].is_valid()), field)
 
 
 def _members(blobs: pa.StructArray) -> dict[str, pa.Array]:

@@ -135,6 +135,10 @@ WRITE_DEFAULTS: dict[str, Any] = {
 }
 """Default of each option; None where the table decides."""
 
+_BY_NAME = (
+    "pass the Dataset that lancecy.dataset(namespace=…, table_id=…) opens; for a new table write_dataset("
+    "schema.empty_table(), namespace=…, table_id=…) makes one"
+)
 UNSUPPORTED_WRITES = {
     "commit_lock": "give it to the commit, or to lancecy.dataset",
     "data_cache_bytes": "the pages of all columns wait in bounded memory",
@@ -142,9 +146,9 @@ UNSUPPORTED_WRITES = {
     "use_legacy_format": "data_storage_version='legacy' writes files of 0.1",
     "base_store_params": "storage_options={'base_<id>.<key>': …} gives the options of one base",
     "blob_pack_file_size_threshold": "lancecy.blob_field(pack_file_size_threshold=…) sets it for a column",
-    "namespace_client": "pass the Dataset that lancecy.dataset(namespace=…, table_id=…) opens",
-    "table_id": "pass the Dataset that lancecy.dataset(namespace=…, table_id=…) opens",
-    "namespace_client_managed_versioning": "pass the Dataset that lancecy.dataset(namespace=…, table_id=…) opens",
+    "namespace_client": _BY_NAME,
+    "table_id": _BY_NAME,
+    "namespace_client_managed_versioning": _BY_NAME,
 }
 """Pylance options that writers refuse, and the alternative to each."""
 

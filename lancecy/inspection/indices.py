@@ -21,7 +21,8 @@ from lancecy.encodings.arrow.columns import as_array
 from lancecy.encodings.arrow.to_arrow import to_arrow
 from lancecy.errors import IndexNotFoundError, LanceError, nearest
 from lancecy.file.standalone import StandaloneFile, open_standalone
-from lancecy.index.write.index_types import title_of
+from lancecy.index.segments import kind_of
+from lancecy.index.write.index_types import INDEX_TYPES, title_of
 from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
@@ -181,10 +182,13 @@ def index_statistics(context: ScanContext, name: str) -> dict[str, Any]:
     live = {fragment.id: context.live_rows(fragment) for fragment in context.fragments}
     rows = [sum(live[number] for number in (covered(entry) or ()) if number in live) for entry in entries]
     indexed = {number for entry in entries for number in covered(entry) or ()} & live.keys()
-    segments = [_statistics(context.snapshot, entry) for entry in entries]
+    types = [entry.details_type or _type_of_files(context.snapshot, entry) for entry in entries]
+    segments = [
+        _statistics(context.snapshot, entry, kind) for entry, kind in zip(entries, types, strict=True)
+    ]
     times = [told.created_at for told in map(describe_index, entries) if told.created_at is not None]
     return {
-        "index_type": _title(entries[0]),
+        "index_type": title_of(types[0]) if types[0] else _title(entries[0]),
         "name": name,
         "num_indices": len(entries),
         "num_segments": len(entries),
@@ -260,9 +264,16 @@ def _field_names(schema: Schema, entry: IndexEntry) -> list[str]:
 # -- files --------------------------------------------------------------------------------------------
 
 
-def _statistics(snapshot: Snapshot, entry: IndexEntry) -> dict[str, Any]:
+def _type_of_files(snapshot: Snapshot, entry: IndexEntry) -> str:
+    """The details that an entry would have, which states none; empty if its files are not those of a scalar index."""
+    column = snapshot.schema.by_id.get(entry.fields[0]) if entry.fields else None
+    name = kind_of(snapshot, entry, column.arrow_type) if column is not None else ""
+    return INDEX_TYPES[name].details_type if name else ""
+
+
+def _statistics(snapshot: Snapshot, entry: IndexEntry, details_type: str) -> dict[str, Any]:
     """What the files of a segment hold; empty for types whose files are not read."""
-    read = _STATISTICS.get(entry.details_type.rpartition(".")[2])
+    read = _STATISTICS.get(details_type.rpartition(".")[2])
     return {} if read is None else read(snapshot, entry)
 
 

@@ -139,7 +139,7 @@ def with_codes(function: F) -> F:
             if is_mapping:
                 args = (args[0], _request(name, args[1]), *args[2:])
             answer = function(*args, **options)
-            return answer.model_dump() if is_mapping and name in _MAPPED else answer
+            return answer.model_dump(exclude_none=True) if is_mapping and name in _MAPPED else answer
         except codes.LanceNamespaceError:
             raise
         except Exception as error:

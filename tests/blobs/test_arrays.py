@@ -90,6 +90,29 @@ def test_what_is_no_blob_is_refused(call: Any, error: type[Exception], message: 
         call()
 
 
+def test_storage_of_other_writers_is_taken() -> None:
+    """Members may have metadata, and positions and sizes need not be nullable."""
+    members = [
+        pa.field("data", pa.large_binary(), metadata={"a": "b"}),
+        pa.field("uri", pa.string()),
+        pa.field("position", pa.uint64(), nullable=False),
+        pa.field("size", pa.uint64(), nullable=False),
+    ]
+    for count in (2, 4):
+        kind = lancecy.BlobType.__arrow_ext_deserialize__(pa.struct(members[:count]), b"")
+        assert kind.storage_type.field(0).metadata == {b"a": b"b"}
+    required = [member.with_nullable(False) for member in members]
+    for wrong in (pa.int32(), pa.struct(members[:3]), pa.struct(required), pa.struct(members[::-1])):
+        with pytest.raises(TypeError, match="blobs are stored as"):
+            lancecy.BlobType.__arrow_ext_deserialize__(wrong, b"")
+
+
+def test_data_of_a_blob_is_any_bytes() -> None:
+    for data in (bytearray(b"x"), memoryview(b"x")):
+        assert Blob(data) == Blob(b"x")  # type: ignore[arg-type]
+        assert hash(Blob(data)) == hash(Blob(b"x"))  # type: ignore[arg-type]
+
+
 ORDERS = {
     "pylance first": "import lance, lancecy; made = lancecy.blob_array([b'x', None])",
     "lancecy first": "import lancecy; made = lancecy.blob_array([b'x', None]); import lance",

@@ -102,6 +102,14 @@ def test_other_libraries_can_read_it(session: Session, store: CountingStore) -> 
     assert b"".join(iter(lambda: wrapped.read(7), b"")) == b""
 
 
+def test_it_is_a_buffered_file_that_is_only_read(session: Session, store: CountingStore) -> None:
+    file = blob(session, store)
+    assert isinstance(file, io.BufferedIOBase)  # libraries that find another kind wrap it or refuse it
+    assert (file.read1(3), file.read1(), file.read1(5)) == (DATA[:3], DATA[3:], b"")
+    with pytest.raises(io.UnsupportedOperation, match="write"):
+        file.write(b"more")
+
+
 def test_a_sequential_reader_is_read_ahead_for(session: Session, store: CountingStore) -> None:
     file = blob(session, store, buffer_size=1000)
     assert b"".join(iter(lambda: file.read(10), b"")) == DATA

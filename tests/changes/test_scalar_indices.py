@@ -476,6 +476,10 @@ def _check_covered(ds: lancecy.Dataset) -> None:
 def test_indices_that_state_no_type_are_optimized(tmp_path: Path, stable: bool, merged: int | None) -> None:
     ds = _untyped(tmp_path / "t", stable)
     assert {index.index_type for index in ds.describe_indices()} == {"Unknown"}
+    for index in ds.describe_indices():  # statistics look into the files
+        told = ds.index_statistics(index.name)
+        assert told == lance.dataset(ds.uri).stats.index_stats(index.name)
+        assert told["index_type"] != "Unknown"
     ds.update({"a": "a + 1", "s": "'ab'", "l": "make_array('b')"}, where="a = 7 or s = 'zz'")
     ds = lancecy.write_dataset(ds.head(50), ds, mode="append")
     ds.optimize.optimize_indices(num_indices_to_merge=merged)

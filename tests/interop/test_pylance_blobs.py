@@ -117,15 +117,46 @@ def test_blob_modes_of_pandas_as_in_pylance(tmp_path: Path) -> None:
         assert plain(found) == (["b", "i", "_rowaddr"], [4, 5], SMALL[4:6])
         (fragment, *_) = ds.get_fragments()
         assert plain(fragment.to_pandas(blob_mode="lazy"))[2] == SMALL[:2]
+        for library in (ds, peer):  # the default, and that of a scanner
+            scanner = library.scanner(columns={"b": "b", "i": "i"}, filter="i > 3", limit=2)
+            assert plain(scanner.to_pandas()) == (["b", "i"], [4, 5], SMALL[4:6])
+            assert hasattr(library.to_pandas()["b"][0], "read")
+        assert plain(ds.scanner(["b", "i"]).to_pandas("numpy", blob_mode="bytes")) == plain(
+            peer.scanner(["b", "i"]).to_pandas(blob_mode="bytes")
+        )
+        described = ds.to_table()["b"].to_pylist()
+        given = ds.scanner(blob_handling="all_binary")
+        assert given.to_pandas("numpy")["b"].tolist() == given.to_table()["b"].to_pylist()
+        assert given.to_pandas("numpy", blob_mode="descriptions")["b"].tolist() == described
+        deleted = ds.scanner(include_deleted_rows=True, with_row_id=True)  # deleted rows have no address
+        assert deleted.to_pandas("numpy")["b"].tolist()[:2] == described[:2]
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_files_of_blobs_in_structs(tmp_path: Path, version: str) -> None:
+    inner = pa.field("b.c", pa.large_binary(), metadata=BLOB)
+    kind = pa.struct([("n", pa.int64()), ("t", pa.struct([inner]))])
+    values = [{"n": 1, "t": {"b.c": b"abc"}}, {"n": 2, "t": {"b.c": None}}, {"n": 3, "t": {"b.c": b""}}]
+    peer = write(pa.table({"s": pa.array(values, kind)}), tmp_path / "t", version)
+    for library in (lancecy.dataset(tmp_path / "t"), peer):
+        (file,) = library.take_blobs("s.t.`b.c`", indices=[0])
+        assert file is not None and file.read() == b"abc"
+        found = library.to_pandas()["s"].tolist()
+        files = [value["t"]["b.c"] for value in found]
+        assert [file and file.read() for file in files] == [b"abc", None, b""]
+        assert [value["n"] for value in found] == [1, 2, 3]
 
 
 def test_blob_modes_that_are_refused(tmp_path: Path) -> None:
-    inner = pa.field("b", pa.large_binary(), metadata=BLOB)
-    write(pa.table({"s": pa.array([{"b": b"abc"}], pa.struct([inner]))}), tmp_path / "t", "2.1")
-    ds = lancecy.dataset(tmp_path / "t")
+    blobs = lancecy.blob_array([b"abc"])
+    lists = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), blobs)
+    struct = pa.StructArray.from_arrays([blobs, lists], names=["b", "l"])
+    ds = lancecy.write_dataset(pa.table({"s": struct}), tmp_path / "t")
     assert ds.to_pandas(["s.b"], blob_mode="lazy")["s.b"][0].read() == b"abc"
-    with pytest.raises(UnsupportedError, match="column 's', which has blobs within"):
+    with pytest.raises(UnsupportedError, match="column 's', which has blobs in lists"):
         ds.to_pandas(blob_mode="lazy")
+    (value,) = ds.to_pandas()["s"]
+    assert (value["b"].read(), value["l"][0]["size"]) == (b"abc", 3)
     with pytest.raises(ValueError, match="blob_mode is 'files', not one of lazy, bytes, descriptions"):
         ds.to_pandas(blob_mode="files")  # type: ignore[arg-type]
     with pytest.raises(UnsupportedError, match="it is an argument of to_pandas"):

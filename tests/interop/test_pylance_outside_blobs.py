@@ -102,8 +102,9 @@ def test_paths_without_a_scheme_are_taken(tmp_path: Path, media: Path) -> None:
 def test_places_that_the_table_may_not_name_are_refused(
     tmp_path: Path, value: str, options: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(PathPolicyError, match=message):
+    with pytest.raises(PathPolicyError, match=message) as caught:
         lancecy.write_dataset(rows([b"a", f"file://{tmp_path}/{value}"]), tmp_path / "t", **options)
+    assert isinstance(caught.value, OSError)  # as in pylance
     assert not (tmp_path / "t").exists()
 
 
@@ -127,8 +128,23 @@ def test_invalid_parts_are_refused(tmp_path: Path, part: tuple[Any, Any]) -> Non
     kind = lancecy.blob_field("b").type
     value = {"data": None, "uri": "file:///a.bin", "position": part[0], "size": part[1]}
     array = pa.ExtensionArray.from_storage(kind, pa.array([value], kind.storage_type))
-    with pytest.raises(SchemaError, match="invalid part of that object"):
-        lancecy.write_dataset(pa.table({"b": array}), tmp_path / "t", **ANYWHERE)
+    for options in (ANYWHERE, {"external_blob_mode": "ingest"}):
+        with pytest.raises(SchemaError, match="invalid part of that object"):
+            lancecy.write_dataset(pa.table({"b": array}), tmp_path / "t", **options)
+
+
+@pytest.mark.parametrize("data", [b"own", None])
+def test_blobs_with_both_bytes_and_a_uri_or_neither_are_refused(
+    tmp_path: Path, media: Path, data: bytes | None
+) -> None:
+    """Also where bytes are brought in: those of the object would take the place of the given ones."""
+    kind = lancecy.blob_field("b").type
+    value = {"data": data, "uri": data and (media / "a.bin").as_uri(), "position": None, "size": None}
+    array = pa.ExtensionArray.from_storage(kind, pa.array([value], kind.storage_type))
+    for options in (ANYWHERE, {"external_blob_mode": "ingest"}):
+        with pytest.raises(SchemaError, match="both bytes and a URI, or neither"):
+            lancecy.write_dataset(pa.table({"b": array}), tmp_path / "t", **options)
+        assert not (tmp_path / "t").exists()
 
 
 def test_bytes_are_brought_in(tmp_path: Path, media: Path) -> None:

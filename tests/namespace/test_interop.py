@@ -194,7 +194,9 @@ def test_requests_as_mappings_and_counts_of_calls(tmp_path: Path, connect: Calla
     create(ns, "t")
     answer = ns.query_table({"id": ["t"], "k": 5, "vector": {}})
     assert pa.ipc.open_file(pa.BufferReader(answer.data)).read_all().num_rows == 3
-    assert ns.describe_table_version({"id": ["t"], "version": 1}).get("version")["version"] == 1
+    answer = ns.describe_table_version({"id": ["t"], "version": 1})
+    assert answer["version"]["version"] == 1
+    assert None not in (*answer.values(), *answer["version"].values())  # as in pylance
     with pytest.raises(ln.TableNotFoundError):
         ns.query_table({"id": ["u"], "k": 5, "vector": {}})
     assert ns.retrieve_ops_metrics() == {"create_table": 1, "query_table": 2, "describe_table_version": 1}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -10,10 +11,11 @@ from typing import Any
 
 import lance
 import lance_namespace as ln
+import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.errors import ExistsError
+from lancecy.errors import ExistsError, UnsupportedError
 from lancecy.namespace import creation
 from tests.helpers.namespaces import create, declare, describe, make, ours, stream, theirs
 
@@ -42,6 +44,20 @@ def test_table_is_written_opened_and_scanned_by_name(tmp_path: Path, library: st
     assert [version["version"] for version in lancecy.dataset(**name).versions()] == [3]
     lancecy.write_dataset({"b": [1]}, mode="overwrite", **name)
     assert lancecy.dataset(**name).schema.names == ["b"]
+
+
+@pytest.mark.parametrize("library", CONNECT)
+def test_fragments_of_several_writers_make_a_new_table(tmp_path: Path, library: str) -> None:
+    """As the error says that refuses names: the writers get the table, which goes through pickles."""
+    ns = CONNECT[library](tmp_path, table_version_tracking_enabled="true")
+    name = {"namespace": ns, "table_id": ["t"]}
+    with pytest.raises(UnsupportedError, match=r"for a new table write_dataset\(schema.empty_table\(\)"):
+        lancecy.write_fragments({"a": [1]}, tmp_path / "t", namespace_client=ns, table_id=["t"])  # type: ignore[call-overload]
+    ds = lancecy.write_dataset(pa.schema({"a": pa.int64()}).empty_table(), **name)
+    sent = pickle.dumps(ds)
+    parts = [lancecy.write_fragments({"a": [n]}, pickle.loads(sent))[0] for n in (1, 2)]
+    assert lancecy.commit(ds, lancecy.LanceOperation.Append(parts)).version == 2
+    assert lance.dataset(namespace_client=ns, table_id=["t"]).to_table()["a"].to_pylist() == [1, 2]
 
 
 def test_pylance_commits_through_our_namespace(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from lancecy.encodings.codecs.outside_blobs import (
     MEMBER_TYPES,
     MEMBERS,
     OutsidePlace,
+    check_sources,
     outside_objects,
 )
 from lancecy.encodings.model.block import FixedWidth, Structured, VariableWidth
@@ -203,12 +204,7 @@ def _check(array: pa.StructArray, uris: pa.Array, data: pa.Array, field: Field, 
             "its bytes instead, or write the rows with write_dataset",
             feature="external blobs",
         )
-    has_one = pc.xor(data.is_valid(), uris.is_valid())
-    if not pc.all(pc.or_(has_one, array.is_null())).as_py():
-        raise SchemaError(
-            f"column {name!r} has a blob with both bytes and a URI, or neither: give one of them, or null",
-            difference="blobs",
-        )
+    check_sources(array, data, uris, field)
 
 
 Place = Callable[[Memory, Int64, Int64], Int64]

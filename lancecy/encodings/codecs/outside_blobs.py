@@ -23,6 +23,8 @@ __all__ = [
     "MEMBER_TYPES",
     "OutsideObjects",
     "OutsidePlace",
+    "check_parts",
+    "check_sources",
     "outside_objects",
 ]
 
@@ -87,18 +89,9 @@ def outside_objects(given: pa.Table, field: Field, outside: OutsidePlace) -> Out
     >>> found.bases.tolist(), found.uris.to_pylist(), found.positions.tolist()
     ([1], ['a'], [5])
     """
-    has_place = numbers_of(given["base"].is_valid().combine_chunks())
+    check_parts(given, field)
+    has_place = _valid(given["base"])
     positions, sizes = (_numbers(given[name]) for name in ("position", "size"))
-    is_part = numbers_of(given["position"].is_valid().combine_chunks())
-    has_size = numbers_of(given["size"].is_valid().combine_chunks())
-    invalid = (is_part != has_size) | (is_part & (sizes == 0) & ~has_place)
-    invalid |= (positions > _LARGEST) | (sizes > _LARGEST - np.minimum(positions, _LARGEST))
-    if invalid.any():
-        raise SchemaError(
-            f"column {printable(field.name)!r} has a blob with a URI and an invalid part of that object: give its position "
-            "and its size, 1 or more, or neither",
-            difference="blobs",
-        )
     bases, uris = _numbers(given["base"]).astype(np.int64), given["uri"].to_pylist()
     known: dict[str, tuple[int, str]] = {}
     for row in np.flatnonzero(~has_place).tolist():
@@ -112,6 +105,57 @@ def outside_objects(given: pa.Table, field: Field, outside: OutsidePlace) -> Out
     return OutsideObjects(
         positions.astype(np.int64), sizes.astype(np.int64), bases, pa.array(uris, pa.string())
     )
+
+
+def check_sources(blobs: pa.StructArray, data: pa.Array, uris: pa.Array, field: Field) -> None:
+    """Refuse blobs with bytes and a URI, or neither.
+
+    Parameters
+    ----------
+    blobs : pyarrow.StructArray
+        Its nulls need neither.
+    data, uris : pyarrow.Array
+        Its members.
+    field : Field
+
+    Raises
+    ------
+    SchemaError
+    """
+    has_one = pc.xor(data.is_valid(), uris.is_valid())
+    if not pc.all(pc.or_(has_one, blobs.is_null())).as_py():
+        raise SchemaError(
+            f"column {printable(field.name)!r} has a blob with both bytes and a URI, or neither: give one of them, or null",
+            difference="blobs",
+        )
+
+
+def check_parts(given: pa.Table, field: Field) -> None:
+    """Refuse invalid parts of objects.
+
+    Parameters
+    ----------
+    given, field
+        As for :func:`outside_objects`.
+
+    Raises
+    ------
+    SchemaError
+    """
+    positions, sizes = (_numbers(given[name]) for name in ("position", "size"))
+    is_part, has_size, has_place = (_valid(given[name]) for name in ("position", "size", "base"))
+    invalid = (is_part != has_size) | (is_part & (sizes == 0) & ~has_place)
+    invalid |= (positions > _LARGEST) | (sizes > _LARGEST - np.minimum(positions, _LARGEST))
+    if invalid.any():
+        raise SchemaError(
+            f"column {printable(field.name)!r} has a blob with a URI and an invalid part of that object: give its position "
+            "and its size, 1 or more, or neither",
+            difference="blobs",
+        )
+
+
+def _valid(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    return numbers_of(column.is_valid().combine_chunks())
 
 
 def _numbers(column: pa.ChunkedArray) -> NDArray[np.uint64]:
