@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from lancecy.encodings.arrow.json import to_stored
 from lancecy.encodings.arrow.map_nested import map_nested
 from lancecy.encodings.arrow.nulls import null_mask
+from lancecy.encodings.codecs.blobs import check_sizes
 from lancecy.encodings.codecs.outside_blobs import MEMBER_TYPES, MEMBERS
 from lancecy.errors import FormatError, SchemaError, UnsupportedError, nearest, printable
 from lancecy.schema import (
@@ -374,6 +375,7 @@ def check_known(given: Iterable[str], known: Collection[str], above: str = "") -
 
 def _fit(field: Field, given: Field, path: str) -> Field:
     if field.is_blob and given.is_blob_v2:
+        check_sizes(field, given)
         if field.is_struct and [(child.name, child.arrow_type) for child in given.children] in _BLOB_MEMBERS:
             return field
         if not field.is_struct:

@@ -160,3 +160,28 @@ def test_names_and_parameters_are_those_of_pylance() -> None:
         zip(list(inspect.signature(lance.blob_field).parameters)[2:], (1, 2, 3), strict=True)
     )
     assert lancecy.blob_field("b", **sizes).equals(lance.blob_field("b", **sizes), check_metadata=True)
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "what"),
+    [
+        ({"inline_size_threshold": 100}, {"inline_size_threshold": 200}, "200, the table has 100"),
+        ({}, {"inline_size_threshold": 100}, "100, the table has 65536"),
+        ({"inline_size_threshold": 100}, {"dedicated_size_threshold": 5000}, "5000, the table has 4194304"),
+        ({"inline_size_threshold": 100}, {}, None),
+        ({"inline_size_threshold": 100}, {"inline_size_threshold": 100}, None),
+    ],
+)
+def test_appended_blobs_have_the_sizes_of_the_table(
+    made: dict[str, int], given: dict[str, int], what: str | None, tmp_path: Path
+) -> None:
+    def rows(sizes: dict[str, int]) -> pa.Table:
+        return pa.table([lancecy.blob_array([b"x" * 10])], pa.schema([lancecy.blob_field("b", **sizes)]))
+
+    ds = lancecy.write_dataset(rows(made), tmp_path / "t", data_storage_version="2.2")
+    if what is None:
+        assert lancecy.write_dataset(rows(given), ds, mode="append").count_rows() == 2
+        return
+    with pytest.raises(SchemaError, match=what):
+        lancecy.write_dataset(rows(given), ds, mode="append")
+    assert lancecy.dataset(tmp_path / "t").count_rows() == 1

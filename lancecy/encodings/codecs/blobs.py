@@ -41,6 +41,7 @@ __all__ = [
     "BlobPlaces",
     "Place",
     "blob_numbers",
+    "check_sizes",
     "described_blobs",
     "null_positions",
     "placed_blobs",
@@ -94,6 +95,28 @@ def _number(field: Field, key: str, usual: int) -> int:
             difference="sizes of blobs",
         )
     return min(int(text), _LARGEST)
+
+
+def check_sizes(field: Field, given: Field) -> None:
+    """Refuse rows whose column states other sizes of blobs than the table: those of the table would count in silence.
+
+    Parameters
+    ----------
+    field, given : Field
+        The blobs in the table, and as the rows have them. Sizes that ``given`` does not state are those of the table.
+
+    Raises
+    ------
+    SchemaError
+    """
+    for key, usual in zip(SIZE_KEYS, _USUAL_SIZES, strict=True):
+        size = _number(field, key, usual)
+        if _number(given, key, size) != size:
+            raise SchemaError(
+                f"column {printable(field.name)!r}: the rows state {key} of {_number(given, key, size)}, the table has {size}: "
+                "leave the size out, or make a new column with it",
+                difference="sizes of blobs",
+            )
 
 
 def described_blobs(
