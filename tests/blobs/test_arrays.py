@@ -173,9 +173,9 @@ def test_names_and_parameters_are_those_of_pylance() -> None:
     ],
 )
 def test_appended_blobs_have_the_sizes_of_the_table(
-    made: dict[str, int], given: dict[str, int], what: str | None, tmp_path: Path
+    made: dict[str, Any], given: dict[str, Any], what: str | None, tmp_path: Path
 ) -> None:
-    def rows(sizes: dict[str, int]) -> pa.Table:
+    def rows(sizes: dict[str, Any]) -> pa.Table:
         return pa.table([lancecy.blob_array([b"x" * 10])], pa.schema([lancecy.blob_field("b", **sizes)]))
 
     ds = lancecy.write_dataset(rows(made), tmp_path / "t", data_storage_version="2.2")
