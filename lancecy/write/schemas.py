@@ -121,8 +121,9 @@ def with_all_members(schema: Schema) -> Schema:
     ----------
     schema : Schema
     """
-    fields = tuple(map(_with_all_members, schema.fields))
-    return schema if all(map(operator.is_, fields, schema.fields)) else replace(schema, fields=fields)
+    if not schema.blobs:
+        return schema
+    return replace(schema, fields=tuple(map(_with_all_members, schema.fields)))
 
 
 def _with_all_members(field: Field) -> Field:
@@ -448,12 +449,14 @@ def arranged(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
 
 
 def _is_arranged(found: pa.Schema, schema: Schema) -> bool:
-    """Whether columns are in the order of the fields, and none has members or an extension type."""
-    is_plain = not any(field.children or _is_other(field) for field in schema.fields)
+    """Whether columns and members are in the order of the fields, and stored as they are."""
     return (
-        is_plain
+        not any(map(_is_other, schema.nodes))
         and found.names == list(schema.names)
-        and not any(isinstance(kind, pa.BaseExtensionType) for kind in found.types)
+        and all(
+            kind == field.storage_type if field.children else not isinstance(kind, pa.BaseExtensionType)
+            for kind, field in zip(found.types, schema.fields, strict=True)
+        )
     )
 
 
@@ -470,7 +473,9 @@ def strict_paths(schema: Schema) -> tuple[tuple[str, ...], ...]:
     >>> strict_paths(schema_of(pa.schema([pa.field("id", pa.int64(), False), pa.field("p", point)])))
     (('id',), ('p', 'x'))
     """
-    return tuple(path for top in schema.fields for path in _strict_paths(top))
+    return tuple(
+        path for top in schema.fields if top.children or not top.nullable for path in _strict_paths(top)
+    )
 
 
 def _strict_paths(field: Field) -> Iterator[tuple[str, ...]]:
