@@ -84,7 +84,7 @@ class V2Output:
     def _add(
         self, column: int, encoding: bytes, buffers: Sequence[Memory], length: int, first_row: int
     ) -> None:
-        positions = [self._sink.write_aligned(buffer, _PADDING) for buffer in buffers]
+        positions = self._sink.write_aligned(buffers, _PADDING)
         sizes = [buffer.size for buffer in buffers]
         row = first_row if self._version > (2, 0) else 0
         self._columns[column] += encode_column_page(encoding, positions, sizes, length, row)
@@ -150,14 +150,15 @@ class V2Output:
         """
         self._aligned()
         descriptor = self._place(encode_descriptor(schema, num_rows))
-        columns = [self._place(message) for message in self._columns]
-        first = columns[0][0] if columns else self.position
-        column_table, _ = self._place(np.array(columns, "<u8").tobytes())
+        positions = list(map(self._sink.place, self._columns))
+        first = positions[0] if positions else self.position
+        columns = np.array((positions, list(map(len, self._columns))), "<u8")
+        column_table, _ = self._place(columns.T.tobytes())
         buffers = [descriptor, *self._buffers]
         buffer_table, _ = self._place(np.array(buffers, "<u8").tobytes())
         # The manifest's 2.0 is 0.3 in the file.
         major, minor = self._version if self._version > (2, 0) else (0, 3)
-        counts = (len(buffers), len(columns), major, minor, MAGIC)
+        counts = (len(buffers), len(positions), major, minor, MAGIC)
         self._place(struct.pack("<QQQIIHH4s", first, column_table, buffer_table, *counts))
         self._sink.finish()
 
