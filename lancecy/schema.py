@@ -362,6 +362,8 @@ class Field:
     def storage_type(self) -> pa.DataType:
         """Arrow type of the values as stored, with the children of this (possibly pruned) tree."""
         kind = self.logical_type
+        if kind in _PLAIN_TYPES and not self.children and not self.in_codes:
+            return _PLAIN_TYPES[kind]
         if kind == "struct":
             return pa.struct([child.arrow_field for child in self.children])
         if self.is_list:
@@ -574,6 +576,11 @@ class Schema:
     def nodes(self) -> tuple[Field, ...]:
         """Every field of the tree, parents before their children."""
         return tuple(node for top in self.fields for node in ((top,) if not top.children else top.walk()))
+
+    @cached_property
+    def logical_types(self) -> frozenset[str]:
+        """Types of all fields, as stored."""
+        return frozenset([node.logical_type for node in self.nodes])
 
     @cached_property
     def blobs(self) -> tuple[Field, ...]:

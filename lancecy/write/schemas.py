@@ -96,8 +96,9 @@ def schema_of(schema: pa.Schema, first_id: int = 0) -> Schema:
 def _has_extension(kind: pa.DataType) -> bool:
     if isinstance(kind, pa.BaseExtensionType):
         return True
-    parts = [kind.value_type] if pa.types.is_dictionary(kind) else []
-    return any(map(_has_extension, [*parts, *(kind.field(i).type for i in range(kind.num_fields))]))
+    if isinstance(kind, pa.DictionaryType):
+        return _has_extension(kind.value_type)
+    return kind.num_fields > 0 and any(_has_extension(kind.field(i).type) for i in range(kind.num_fields))
 
 
 _MADE: deque[tuple[pa.Schema, int, Schema]] = deque(maxlen=8)
@@ -185,24 +186,24 @@ def check_name(name: str, times: int = 1) -> None:
 
 
 def _field(field: pa.Field, parent: int, ids: Iterator[int], path: str) -> Field:
-    if "\0" in field.name:
+    name = field.name
+    if "\0" in name:
         raise SchemaError(
             f"column {printable(path)!r} has a zero character in its name: rename it", difference=path
         )
     kind, number = field.type, next(ids)
     is_extension = isinstance(kind, pa.BaseExtensionType)
-    found = exported_metadata(field) if is_extension else field.metadata or {}
-    metadata = {key.decode(): value for key, value in found.items() if key != _OF_BYTES}
+    found = exported_metadata(field) if is_extension else field.metadata
+    metadata = {key.decode(): value for key, value in found.items() if key != _OF_BYTES} if found else {}
     if metadata.get(EXTENSION_KEY) in _JSON:
         return _json(field, number, parent, metadata)
     kind = kind.storage_type if is_extension else kind
     inner = _inner(kind)
-    names = [child.name for child in inner]
-    if len(set(names)) < len(names):
+    if len({child.name for child in inner}) < len(inner):
         raise SchemaError(f"two members of {printable(path)!r} have the same name", difference=path)
     logical = _logical(kind, path)
     return Field(
-        name=field.name,
+        name=name,
         id=number,
         parent_id=parent,
         logical_type=logical,
@@ -211,7 +212,7 @@ def _field(field: pa.Field, parent: int, ids: Iterator[int], path: str) -> Field
         dictionary=DictionaryRef(0, 0) if logical.startswith("dict:") else None,
         extension_name=metadata.get(EXTENSION_KEY, b"").decode(),
         metadata=metadata,
-        children=tuple(_field(child, number, ids, f"{path}.{child.name}") for child in inner),
+        children=tuple([_field(child, number, ids, f"{path}.{child.name}") for child in inner]),
     )
 
 
@@ -243,9 +244,9 @@ def _inner(kind: pa.DataType) -> list[pa.Field]:
 
 
 def _logical(kind: pa.DataType, path: str) -> str:
-    if pa.types.is_map(kind):
+    if kind.num_fields and pa.types.is_map(kind):
         return "map"
-    if pa.types.is_fixed_size_list(kind) and pa.types.is_struct(kind.value_type):
+    if kind.num_fields and pa.types.is_fixed_size_list(kind) and pa.types.is_struct(kind.value_type):
         return f"fixed_size_list:struct:{kind.list_size}"
     try:
         found = logical_type_of(kind)
@@ -451,7 +452,8 @@ def arranged(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
 def _is_arranged(found: pa.Schema, schema: Schema) -> bool:
     """Whether columns and members are in the order of the fields, and stored as they are."""
     return (
-        not any(map(_is_other, schema.nodes))
+        "json" not in schema.logical_types
+        and not any(map(_is_other, schema.blobs))
         and found.names == list(schema.names)
         and all(
             kind == field.storage_type if field.children else not isinstance(kind, pa.BaseExtensionType)

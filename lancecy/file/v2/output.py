@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
+from lancecy.encodings.model.layouts import PageSpec
 from lancecy.encodings.model.pages import EncodedPage
 from lancecy.file.sink import Sink
 from lancecy.file.tail import MAGIC
@@ -31,6 +32,7 @@ Int64 = NDArray[np.int64]
 
 _ALIGNMENT = 64
 _RUN = 4 << 20
+_MOST_ENCODINGS = 256
 _PADDING = b"H" * _ALIGNMENT
 
 
@@ -55,6 +57,7 @@ class V2Output:
         # Messages of pages: objects of all pages of a wide table would cost the interpreter's collector a pass.
         self._columns = [bytearray(encode_column_start(number in blobs)) for number in range(num_columns)]
         self._buffers: list[tuple[int, int]] = []
+        self._encodings: dict[int, tuple[PageSpec, bytes]] = {}
 
     @property
     def position(self) -> int:
@@ -69,7 +72,16 @@ class V2Output:
         StoreError
             Bytes could not be written.
         """
-        self._add(column, encode_spec(page.spec, self._version), page.buffers, page.length, first_row)
+        self._add(column, self._encoding(page.spec), page.buffers, page.length, first_row)
+
+    def _encoding(self, spec: PageSpec) -> bytes:
+        """The encoded specification; pages of one form share the object, which is found faster than an equal one."""
+        known = self._encodings.get(id(spec))
+        if known is None:
+            if len(self._encodings) >= _MOST_ENCODINGS:
+                self._encodings.clear()
+            known = self._encodings[id(spec)] = spec, encode_spec(spec, self._version)
+        return known[1]
 
     def add_stored(self, column: int, page: StoredPage, first_row: int) -> None:
         """Write the buffers of a page of another file as the next page of a column.

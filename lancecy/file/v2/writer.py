@@ -77,7 +77,7 @@ class V2Writer(StreamedWriter):
         self._version = (major, minor)
         self._path, self._schema = path, schema
         self._metadata = dict(schema.metadata)
-        has_codes = has_dictionaries(schema.fields)
+        has_codes = any(kind.startswith("dict:") for kind in schema.logical_types)
         self._pending = [
             _Pending(
                 field,
@@ -342,7 +342,7 @@ class _Pending:
         """The pending arrays as one page; one by one where they cannot be concatenated."""
         pages, nbytes = self._joined(), self._nbytes
         self._arrays, self._nbytes, self._patience = [], 0, _MANY
-        return [(page, nbytes if len(pages) == 1 else size_of(page)) for page in pages]
+        return [(pages[0], nbytes)] if len(pages) == 1 else [(page, size_of(page)) for page in pages]
 
     def _joined(self) -> list[pa.Array]:
         if len(self._arrays) < 2:
