@@ -112,7 +112,9 @@ def with_blobs(schema: pa.Schema) -> pa.Schema:
     ----------
     schema : pyarrow.Schema
     """
-    return pa.schema([_with_blobs(field) for field in schema], schema.metadata)
+    given = list(schema)
+    fields = list(map(_with_blobs, given))
+    return schema if all(map(operator.is_, fields, given)) else pa.schema(fields, schema.metadata)
 
 
 def with_all_members(schema: Schema) -> Schema:
@@ -139,18 +141,23 @@ def _with_all_members(field: Field) -> Field:
 
 def _with_blobs(field: pa.Field) -> pa.Field:
     kind, types = field.type, pa.types
-    metadata = dict(field.metadata or {})
-    is_binary = types.is_binary(kind) or types.is_large_binary(kind)
-    if is_binary and metadata.pop(BLOB_KEY.encode(), None) is not None:
+    if types.is_binary(kind) or types.is_large_binary(kind):
+        metadata = dict(field.metadata or {})
+        if metadata.pop(BLOB_KEY.encode(), None) is None:
+            return field
         metadata[EXTENSION_KEY.encode()] = BLOB_EXTENSION.encode()
         metadata[_OF_BYTES] = b"true"
         return pa.field(field.name, _BLOB_TYPE, field.nullable, metadata)
+    is_list = types.is_list(kind) or types.is_large_list(kind)
+    if not is_list and not types.is_struct(kind):
+        return field
+    given = [kind.value_field] if is_list else list(kind)
+    inner = list(map(_with_blobs, given))
+    if all(map(operator.is_, inner, given)):
+        return field
     if types.is_struct(kind):
-        return field.with_type(pa.struct([_with_blobs(child) for child in kind]))
-    if types.is_list(kind) or types.is_large_list(kind):
-        make = pa.list_ if types.is_list(kind) else pa.large_list
-        return field.with_type(make(_with_blobs(kind.value_field)))
-    return field
+        return field.with_type(pa.struct(inner))
+    return field.with_type((pa.list_ if types.is_list(kind) else pa.large_list)(*inner))
 
 
 def check_name(name: str, times: int = 1) -> None:

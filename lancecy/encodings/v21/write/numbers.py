@@ -7,8 +7,6 @@ Source: file sheet 2.1, sections 3.4 and 4.5.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from lancecy import kernels
 from lancecy.encodings.blocks.memory import memory_of
 from lancecy.encodings.model.block import Coded, FixedWidth
@@ -17,6 +15,7 @@ from lancecy.encodings.model.pages import EncodedPage
 from lancecy.encodings.v21.write.chunk_parts import ChunkedValues, packed_values, plain_values, run_values
 from lancecy.encodings.v21.write.few_values import (
     FEWEST_BYTES,
+    Distinct,
     constant_bit,
     distinct_values,
     few_distinct,
@@ -65,7 +64,7 @@ def write_numbers(leaf: ShreddedLeaf, block: FixedWidth, version: tuple[int, int
         coded = few_distinct(
             block,
             leaf.field,
-            replace(distinct, likely=min(runs, distinct.likely)),
+            Distinct(min(runs, distinct.likely), distinct.coded),
             lambda count: (
                 min(block.length * count.bit_length() >> 3, runs * _CODE_IN_RUN) + int(count * items)
             ),
