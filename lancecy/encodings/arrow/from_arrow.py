@@ -299,7 +299,7 @@ def _list(array: pa.Array, field: Field, hidden: Mask | None) -> Block:
     (inner,) = field.children
     items = block_of(child.slice(first, last - first), inner)
     lengths = None if gone is None else np.diff(offsets)
-    if lengths is not None and bool((lengths[gone] != 0).any()):
+    if gone is not None and lengths is not None and bool((lengths[gone] != 0).any()):
         items = select(items, np.repeat(~gone, lengths))
         offsets = np.concatenate(([0], np.cumsum(np.where(gone, 0, lengths)))).astype(offsets.dtype)
     elif first:
