@@ -343,7 +343,12 @@ class Field:
     @property
     def is_whole(self) -> bool:
         """Whether files of 2.x hold the whole subtree in one column: packed structs and descriptors of blobs."""
-        return self.is_packed or self.is_blob
+        return bool(self.metadata or self.extension_name) and (self.is_packed or self.is_blob)
+
+    @cached_property
+    def num_leaves(self) -> int:
+        """Number of fields without children, this one or those below it."""
+        return sum(child.num_leaves if child.children else 1 for child in self.children) or 1
 
     @cached_property
     def _extension(self) -> str:
@@ -357,6 +362,8 @@ class Field:
     def storage_type(self) -> pa.DataType:
         """Arrow type of the values as stored, with the children of this (possibly pruned) tree."""
         kind = self.logical_type
+        if kind in _PLAIN_TYPES and not self.children and not self.in_codes:
+            return _PLAIN_TYPES[kind]
         if kind == "struct":
             return pa.struct([child.arrow_field for child in self.children])
         if self.is_list:
@@ -563,7 +570,22 @@ class Schema:
     @cached_property
     def by_id(self) -> dict[int, Field]:
         """Every field of the tree by its id."""
-        return {node.id: node for top in self.fields for node in top.walk()}
+        return {node.id: node for node in self.nodes}
+
+    @cached_property
+    def nodes(self) -> tuple[Field, ...]:
+        """Every field of the tree, parents before their children."""
+        return tuple(node for top in self.fields for node in ((top,) if not top.children else top.walk()))
+
+    @cached_property
+    def logical_types(self) -> frozenset[str]:
+        """Types of all fields, as stored."""
+        return frozenset([node.logical_type for node in self.nodes])
+
+    @cached_property
+    def blobs(self) -> tuple[Field, ...]:
+        """The blobs, at any depth."""
+        return tuple(node for node in self.nodes if node.is_blob)
 
     @cached_property
     def _by_name(self) -> dict[str, Field]:

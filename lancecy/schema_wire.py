@@ -225,20 +225,32 @@ def check_fields(messages: Sequence[file_pb2.Field], limits: Limits = DEFAULT_LI
     limits.check("fields", len(messages), "number of fields")
     if not messages:
         return
-    nodes = list(messages)
-    ids, parents = [node.id for node in nodes], [node.parent_id for node in nodes]
-    names, types = [node.name for node in nodes], {node.logical_type for node in nodes}
+    ids: list[int] = []
+    parents: list[int] = []
+    names: list[str] = []
+    types: set[str] = set()
+    coded: list[file_pb2.Field] = []
+    for node in messages:
+        ids.append(node.id)
+        parents.append(node.parent_id)
+        names.append(node.name)
+        types.add(node.logical_type)
+        if node.HasField("dictionary"):
+            coded.append(node)
     is_flat = parents.count(-1) == len(parents)
     if not is_flat or min(ids) < 0 or len(set(ids)) < len(ids):
         _check_tree(ids, parents, names, limits)
     # Characters are at most as many as bytes and at least a quarter of them: exact enough for a cap.
     limits.check("name_bytes", max(map(len, names)), "length of a field's name")
     limits.check("name_bytes", max(map(len, types)), "length of the type of a field")
-    siblings: list[Any] = names if is_flat else list(zip(parents, names, strict=True))
+    # Texts: so many tuples would cost the interpreter's collector a pass.
+    siblings = names if is_flat else [f"{parent} {name}" for parent, name in zip(parents, names, strict=True)]
     if len(set(siblings)) < len(siblings):
         twice = Counter(siblings).most_common(1)[0][0]
-        raise FormatError(f"two fields with the same parent are called {twice if is_flat else twice[1]!r}")
-    for node in [node for node in nodes if node.HasField("dictionary")]:
+        raise FormatError(
+            f"two fields with the same parent are called {twice if is_flat else twice.partition(' ')[2]!r}"
+        )
+    for node in coded:
         if node.dictionary.offset < 0 or node.dictionary.length < 0:
             raise FormatError(f"dictionary of field {node.name!r} is at {node.dictionary.offset}")
 

@@ -286,7 +286,7 @@ def _check(snapshot: Snapshot | None, options: WriteRequest) -> None:
 
 def _has_blobs(schema: Schema) -> bool:
     """Whether a schema has columns of ``lance.blob.v2``."""
-    return any(node.is_blob_v2 for field in schema.fields for node in field.walk())
+    return any(node.is_struct for node in schema.blobs)
 
 
 def _version(snapshot: Snapshot | None, options: WriteRequest, data: pa.Schema | None = None) -> str:

@@ -6,7 +6,7 @@ Most of the time of a write is the system's copying; a thread does it while the 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import BinaryIO, TypeAlias
@@ -52,27 +52,30 @@ class Sink:
         self._behind.write(data)
         self.position += data.size
 
-    def write_aligned(self, data: Memory, padding: bytes) -> int:
-        """Append bytes at the next multiple of the length of ``padding``, and return their position.
+    def write_aligned(self, buffers: Iterable[Memory], padding: bytes) -> list[int]:
+        """Append each buffer at the next multiple of the length of ``padding``, and return their positions.
 
         Raises
         ------
         StoreError
             Bytes could not be written.
         """
-        missing = -self.position % len(padding)
-        if missing:
-            self._small += padding[:missing]
-            self.position += missing
-        position = self.position
-        if data.size < _FEW:
-            self._small += data.data
-            self.position += data.size
-            if len(self._small) >= _FEW:
-                self._flush()
-        else:
-            self.write(data)
-        return position
+        alignment, positions = len(padding), []
+        for data in buffers:
+            missing = -self.position % alignment
+            if missing:
+                self._small += padding[:missing]
+                self.position += missing
+            positions.append(self.position)
+            size = data.size
+            if size < _FEW:
+                self._small += data.data
+                self.position += size
+                if len(self._small) >= _FEW:
+                    self._flush()
+            else:
+                self.write(data)
+        return positions
 
     def place(self, data: bytes | bytearray | memoryview) -> int:
         """Copy the bytes, and return their position in the file.

@@ -110,10 +110,8 @@ class FileLimits:
     def options(self, schema: Schema, dictionaries: Dictionaries | None = None) -> FileWriteOptions:
         """Write options whose pages are small enough to bound the buffered bytes of a file."""
         usual = FileWriteOptions(self.max_rows_per_group, dictionaries=dictionaries)
-        columns = [sum(not node.children for node in field.walk()) for field in schema.fields]
-        share = min(self.max_bytes // 4, _WAITING) // max(
-            1, sum(max(1, -(-leaves // 8)) for leaves in columns)
-        )
+        pages = sum(-(-top.num_leaves // 8) if top.children else 1 for top in schema.fields)
+        share = min(self.max_bytes // 4, _WAITING) // max(1, pages)
         return replace(usual, page_bytes=min(usual.page_bytes, max(_LEAST_PAGE, share)))
 
 
@@ -163,7 +161,7 @@ class NewFiles:
         self._version, self._bases, self._tag = version, bases, tag
         self._schema, self._outside = with_all_members(schema), outside
         self._folder, self._limits = folder, limits
-        self._has_sidecars = any(node.is_blob_v2 for top in schema.fields for node in top.walk())
+        self._has_sidecars = any(node.is_struct for node in schema.blobs)
         self._strict = strict_paths(schema)
         place = None if outside is None else outside.place
         self._options = replace(limits.options(schema, dictionaries), outside=place)

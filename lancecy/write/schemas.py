@@ -97,8 +97,9 @@ def schema_of(schema: pa.Schema, first_id: int = 0) -> Schema:
 def _has_extension(kind: pa.DataType) -> bool:
     if isinstance(kind, pa.BaseExtensionType):
         return True
-    parts = [kind.value_type] if pa.types.is_dictionary(kind) else []
-    return any(map(_has_extension, [*parts, *(kind.field(i).type for i in range(kind.num_fields))]))
+    if isinstance(kind, pa.DictionaryType):
+        return _has_extension(kind.value_type)
+    return kind.num_fields > 0 and any(_has_extension(kind.field(i).type) for i in range(kind.num_fields))
 
 
 _MADE: deque[tuple[pa.Schema, int, Schema]] = deque(maxlen=8)
@@ -112,7 +113,9 @@ def with_blobs(schema: pa.Schema) -> pa.Schema:
     ----------
     schema : pyarrow.Schema
     """
-    return pa.schema([_with_blobs(field) for field in schema], schema.metadata)
+    given = list(schema)
+    fields = list(map(_with_blobs, given))
+    return schema if all(map(operator.is_, fields, given)) else pa.schema(fields, schema.metadata)
 
 
 def with_all_members(schema: Schema) -> Schema:
@@ -122,8 +125,9 @@ def with_all_members(schema: Schema) -> Schema:
     ----------
     schema : Schema
     """
-    fields = tuple(map(_with_all_members, schema.fields))
-    return schema if all(map(operator.is_, fields, schema.fields)) else replace(schema, fields=fields)
+    if not schema.blobs:
+        return schema
+    return replace(schema, fields=tuple(map(_with_all_members, schema.fields)))
 
 
 def _with_all_members(field: Field) -> Field:
@@ -138,18 +142,23 @@ def _with_all_members(field: Field) -> Field:
 
 def _with_blobs(field: pa.Field) -> pa.Field:
     kind, types = field.type, pa.types
-    metadata = dict(field.metadata or {})
-    is_binary = types.is_binary(kind) or types.is_large_binary(kind)
-    if is_binary and metadata.pop(BLOB_KEY.encode(), None) is not None:
+    if types.is_binary(kind) or types.is_large_binary(kind):
+        metadata = dict(field.metadata or {})
+        if metadata.pop(BLOB_KEY.encode(), None) is None:
+            return field
         metadata[EXTENSION_KEY.encode()] = BLOB_EXTENSION.encode()
         metadata[_OF_BYTES] = b"true"
         return pa.field(field.name, _BLOB_TYPE, field.nullable, metadata)
+    is_list = types.is_list(kind) or types.is_large_list(kind)
+    if not is_list and not types.is_struct(kind):
+        return field
+    given = [kind.value_field] if is_list else list(kind)
+    inner = list(map(_with_blobs, given))
+    if all(map(operator.is_, inner, given)):
+        return field
     if types.is_struct(kind):
-        return field.with_type(pa.struct([_with_blobs(child) for child in kind]))
-    if types.is_list(kind) or types.is_large_list(kind):
-        make = pa.list_ if types.is_list(kind) else pa.large_list
-        return field.with_type(make(_with_blobs(kind.value_field)))
-    return field
+        return field.with_type(pa.struct(inner))
+    return field.with_type((pa.list_ if types.is_list(kind) else pa.large_list)(*inner))
 
 
 def check_name(name: str, times: int = 1) -> None:
@@ -185,24 +194,24 @@ def check_name(name: str, times: int = 1) -> None:
 
 
 def _field(field: pa.Field, parent: int, ids: Iterator[int], path: str) -> Field:
-    if "\0" in field.name:
+    name = field.name
+    if "\0" in name:
         raise SchemaError(
             f"column {printable(path)!r} has a zero character in its name: rename it", difference=path
         )
     kind, number = field.type, next(ids)
     is_extension = isinstance(kind, pa.BaseExtensionType)
-    found = exported_metadata(field) if is_extension else field.metadata or {}
-    metadata = {key.decode(): value for key, value in found.items() if key != _OF_BYTES}
+    found = exported_metadata(field) if is_extension else field.metadata
+    metadata = {key.decode(): value for key, value in found.items() if key != _OF_BYTES} if found else {}
     if metadata.get(EXTENSION_KEY) in _JSON:
         return _json(field, number, parent, metadata)
     kind = kind.storage_type if is_extension else kind
     inner = _inner(kind)
-    names = [child.name for child in inner]
-    if len(set(names)) < len(names):
+    if len({child.name for child in inner}) < len(inner):
         raise SchemaError(f"two members of {printable(path)!r} have the same name", difference=path)
     logical = _logical(kind, path)
     return Field(
-        name=field.name,
+        name=name,
         id=number,
         parent_id=parent,
         logical_type=logical,
@@ -211,7 +220,7 @@ def _field(field: pa.Field, parent: int, ids: Iterator[int], path: str) -> Field
         dictionary=DictionaryRef(0, 0) if logical.startswith("dict:") else None,
         extension_name=metadata.get(EXTENSION_KEY, b"").decode(),
         metadata=metadata,
-        children=tuple(_field(child, number, ids, f"{path}.{child.name}") for child in inner),
+        children=tuple([_field(child, number, ids, f"{path}.{child.name}") for child in inner]),
     )
 
 
@@ -243,9 +252,9 @@ def _inner(kind: pa.DataType) -> list[pa.Field]:
 
 
 def _logical(kind: pa.DataType, path: str) -> str:
-    if pa.types.is_map(kind):
+    if kind.num_fields and pa.types.is_map(kind):
         return "map"
-    if pa.types.is_fixed_size_list(kind) and pa.types.is_struct(kind.value_type):
+    if kind.num_fields and pa.types.is_fixed_size_list(kind) and pa.types.is_struct(kind.value_type):
         return f"fixed_size_list:struct:{kind.list_size}"
     try:
         found = logical_type_of(kind)
@@ -450,12 +459,15 @@ def arranged(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
 
 
 def _is_arranged(found: pa.Schema, schema: Schema) -> bool:
-    """Whether columns are in the order of the fields, and none has members or an extension type."""
-    is_plain = not any(field.children or _is_other(field) for field in schema.fields)
+    """Whether columns and members are in the order of the fields, and stored as they are."""
     return (
-        is_plain
+        "json" not in schema.logical_types
+        and not any(map(_is_other, schema.blobs))
         and found.names == list(schema.names)
-        and not any(isinstance(kind, pa.BaseExtensionType) for kind in found.types)
+        and all(
+            kind == field.storage_type if field.children else not isinstance(kind, pa.BaseExtensionType)
+            for kind, field in zip(found.types, schema.fields, strict=True)
+        )
     )
 
 
@@ -472,7 +484,9 @@ def strict_paths(schema: Schema) -> tuple[tuple[str, ...], ...]:
     >>> strict_paths(schema_of(pa.schema([pa.field("id", pa.int64(), False), pa.field("p", point)])))
     (('id',), ('p', 'x'))
     """
-    return tuple(path for top in schema.fields for path in _strict_paths(top))
+    return tuple(
+        path for top in schema.fields if top.children or not top.nullable for path in _strict_paths(top)
+    )
 
 
 def _strict_paths(field: Field) -> Iterator[tuple[str, ...]]:

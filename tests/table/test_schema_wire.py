@@ -71,6 +71,7 @@ def test_children_keep_the_order_of_the_list_not_of_ids() -> None:
         ([message("x", 2, 0)], "does not precede"),
         ([message("a", 0), message("a", 1)], "are called 'a'"),
         ([message("s", 0), message("x", 1, 0), message("x", 2, 0)], "are called 'x'"),
+        ([message("s", 0), message("1 x", 1, 0), message("1 x", 2, 0)], "are called '1 x'"),
         ([message("d", 0, dictionary=file_pb2.Dictionary(offset=-8))], "dictionary of field"),
         ([message("d", 0, dictionary=file_pb2.Dictionary(length=-1))], "dictionary of field"),
     ],

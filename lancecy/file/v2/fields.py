@@ -70,11 +70,12 @@ def fields_with_column(field: Field, version: tuple[int, int]) -> Iterator[Field
     >>> [node.name for node in fields_with_column(Field("a", 0, logical_type="int64"), (2, 1))]
     ['a']
     """
-    if version == (2, 0) or not field.children or field.is_whole:
+    is_last = not field.children or field.is_whole
+    if is_last or version == (2, 0):
         yield field
-    if not field.is_whole:
+    if not is_last:
         for child in field.children:
-            yield from fields_with_column(child, version)
+            yield from fields_with_column(child, version) if child.children else (child,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
+from lancecy.encodings.model.layouts import PageSpec
 from lancecy.encodings.model.pages import EncodedPage
 from lancecy.file.sink import Sink
 from lancecy.file.tail import MAGIC
@@ -31,6 +32,7 @@ Int64 = NDArray[np.int64]
 
 _ALIGNMENT = 64
 _RUN = 4 << 20
+_MOST_ENCODINGS = 256
 _PADDING = b"H" * _ALIGNMENT
 
 
@@ -55,6 +57,7 @@ class V2Output:
         # Messages of pages: objects of all pages of a wide table would cost the interpreter's collector a pass.
         self._columns = [bytearray(encode_column_start(number in blobs)) for number in range(num_columns)]
         self._buffers: list[tuple[int, int]] = []
+        self._encodings: dict[int, tuple[PageSpec, bytes]] = {}
 
     @property
     def position(self) -> int:
@@ -69,7 +72,16 @@ class V2Output:
         StoreError
             Bytes could not be written.
         """
-        self._add(column, encode_spec(page.spec, self._version), page.buffers, page.length, first_row)
+        self._add(column, self._encoding(page.spec), page.buffers, page.length, first_row)
+
+    def _encoding(self, spec: PageSpec) -> bytes:
+        """The encoded specification; pages of one form share the object, which is found faster than an equal one."""
+        known = self._encodings.get(id(spec))
+        if known is None:
+            if len(self._encodings) >= _MOST_ENCODINGS:
+                self._encodings.clear()
+            known = self._encodings[id(spec)] = spec, encode_spec(spec, self._version)
+        return known[1]
 
     def add_stored(self, column: int, page: StoredPage, first_row: int) -> None:
         """Write the buffers of a page of another file as the next page of a column.
@@ -84,7 +96,7 @@ class V2Output:
     def _add(
         self, column: int, encoding: bytes, buffers: Sequence[Memory], length: int, first_row: int
     ) -> None:
-        positions = [self._sink.write_aligned(buffer, _PADDING) for buffer in buffers]
+        positions = self._sink.write_aligned(buffers, _PADDING)
         sizes = [buffer.size for buffer in buffers]
         row = first_row if self._version > (2, 0) else 0
         self._columns[column] += encode_column_page(encoding, positions, sizes, length, row)
@@ -150,14 +162,15 @@ class V2Output:
         """
         self._aligned()
         descriptor = self._place(encode_descriptor(schema, num_rows))
-        columns = [self._place(message) for message in self._columns]
-        first = columns[0][0] if columns else self.position
-        column_table, _ = self._place(np.array(columns, "<u8").tobytes())
+        positions = list(map(self._sink.place, self._columns))
+        first = positions[0] if positions else self.position
+        columns = np.array((positions, list(map(len, self._columns))), "<u8")
+        column_table, _ = self._place(columns.T.tobytes())
         buffers = [descriptor, *self._buffers]
         buffer_table, _ = self._place(np.array(buffers, "<u8").tobytes())
         # The manifest's 2.0 is 0.3 in the file.
         major, minor = self._version if self._version > (2, 0) else (0, 3)
-        counts = (len(buffers), len(columns), major, minor, MAGIC)
+        counts = (len(buffers), len(positions), major, minor, MAGIC)
         self._place(struct.pack("<QQQIIHH4s", first, column_table, buffer_table, *counts))
         self._sink.finish()
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import operator
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from functools import lru_cache
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
@@ -29,7 +29,7 @@ from lancecy.encodings.v21.write.select_encoding import encode_page
 from lancecy.encodings.v21.write.shred import shred
 from lancecy.errors import LanceError, LimitError, SchemaError, UnsupportedError, printable
 from lancecy.file.base import FileSummary, FileWriteOptions
-from lancecy.file.dictionaries import Distinct
+from lancecy.file.dictionaries import Distinct, has_dictionaries
 from lancecy.file.sink import StreamedWriter
 from lancecy.file.v2.fields import fields_with_column
 from lancecy.file.v2.output import V2Output
@@ -77,13 +77,25 @@ class V2Writer(StreamedWriter):
         self._version = (major, minor)
         self._path, self._schema = path, schema
         self._metadata = dict(schema.metadata)
-        self._pending = [_Pending(field, options.page_bytes) for field in schema.fields]
-        self._nodes = [node for field in schema.fields for node in fields_with_column(field, self._version)]
+        has_codes = any(kind.startswith("dict:") for kind in schema.logical_types)
+        self._pending = [
+            _Pending(
+                field,
+                field.scanned if schema.blobs else field,
+                has_codes and has_dictionaries((field,)),
+                options.page_bytes,
+            )
+            for field in schema.fields
+        ]
+        self._nodes = [
+            node
+            for field in schema.fields
+            for node in (fields_with_column(field, self._version) if field.children else (field,))
+        ]
         self._numbers = {node.id: number for number, node in enumerate(self._nodes)}
         has_all = self._version == (2, 0)
-        self._headers = {
-            node.id: 0 for node in self._nodes if has_all and node.is_struct and not node.is_whole
-        }
+        structs = (node for node in self._nodes if node.is_struct and not node.is_whole) if has_all else ()
+        self._headers = {node.id: 0 for node in structs}
         self._distinct = Distinct()
         self._encoding: deque[tuple[int, Future[list[_Encoded]]]] = deque()
         self._threads: ThreadPoolExecutor | None = None
@@ -100,13 +112,14 @@ class V2Writer(StreamedWriter):
             raise SchemaError(
                 f"a batch has {batch.num_columns} columns, where the schema has {len(self._pending)}"
             )
-        arrays = [
-            narrowed(array, item.field) for array, item in zip(batch.columns, self._pending, strict=True)
-        ]
+        arrays = list(map(narrowed, batch.columns, self._schema.fields))
         if not batch.num_rows:
             return
+        has_blobs = bool(self._schema.blobs)
         for pending, array in zip(self._pending, arrays, strict=True):
-            for written in pending.add(map_nested(array, pending.field, _is_blob, self._placed)):
+            if has_blobs:
+                array = map_nested(array, pending.field, _is_blob, self._placed)
+            for written in pending.add(array):
                 self._flush(pending, *written)
         self._num_rows += batch.num_rows
 
@@ -174,7 +187,9 @@ class V2Writer(StreamedWriter):
             for field_id, num_rows in self._headers.items():
                 self._output.add(self._numbers[field_id], header_page(num_rows), 0)
             self._sidecars.finish()
-            fields = tuple(_as_stored(field) for field in self._schema.fields)
+            fields = self._schema.fields
+            if self._schema.blobs:
+                fields = tuple(map(_as_stored, fields))
             self._output.end(Schema(fields, self._metadata), self._num_rows)
         self._publish()
         return FileSummary(
@@ -286,15 +301,6 @@ def _is_blob(field: Field) -> bool:
     return field.is_blob
 
 
-@lru_cache(maxsize=16384)
-def _leaves(field: Field) -> tuple[bool, int]:
-    """Whether a leaf is of a dictionary type, and the number of leaves."""
-    nodes = tuple(field.walk())
-    return any(node.logical_type.startswith("dict:") for node in nodes), sum(
-        not node.children for node in nodes
-    )
-
-
 _Page: TypeAlias = tuple[pa.Array, int]
 """The rows of a page, and about how many bytes they have."""
 
@@ -302,39 +308,41 @@ _Page: TypeAlias = tuple[pa.Array, int]
 class _Pending:
     """A top-level column whose next page is not full yet."""
 
-    def __init__(self, field: Field, page_bytes: int) -> None:
+    __slots__ = ("_arrays", "_most", "_nbytes", "_patience", "field", "first_row", "is_coded", "stored")
+
+    def __init__(self, field: Field, stored: Field, is_coded: bool, page_bytes: int) -> None:
         self.field = field
-        self.stored = field.scanned
-        """Limit for blobs, whose pages hold only descriptors."""
+        self.stored = stored
+        """The field as it is in pages, in which blobs are descriptors."""
         self.first_row = 0
         """First row of the next page."""
-        self.is_coded, num_leaves = _leaves(field)
+        self.is_coded = is_coded
+        num_leaves = field.num_leaves if field.children else 1
         self._most = max(1, page_bytes, page_bytes // _LEAST_PER_LEAF * num_leaves)
         self._arrays: list[pa.Array] = []
         self._nbytes = 0
         self._patience = _MANY
 
-    def add(self, array: pa.Array) -> Iterator[_Page]:
-        """Add an array; yield the pages that are full."""
+    def add(self, array: pa.Array) -> Iterable[_Page]:
+        """Add an array; return the pages that are full."""
         nbytes = size_of(array)
         if nbytes >= self._most:
-            yield from self.rest()
-            yield from _cut(array, nbytes, self._most)
-            return
+            return chain(self.rest(), _cut(array, nbytes, self._most))
         self._arrays.append(array)
         self._nbytes += nbytes
         if self._nbytes >= self._most:
-            yield from self.rest()
-        elif len(self._arrays) >= self._patience:
+            return self.rest()
+        if len(self._arrays) >= self._patience:
             # An array object of one row takes a thousand times the bytes of the row.
             self._arrays = self._joined()
             self._patience = len(self._arrays) + _MANY
+        return ()
 
     def rest(self) -> list[_Page]:
         """The pending arrays as one page; one by one where they cannot be concatenated."""
         pages, nbytes = self._joined(), self._nbytes
         self._arrays, self._nbytes, self._patience = [], 0, _MANY
-        return [(page, nbytes if len(pages) == 1 else size_of(page)) for page in pages]
+        return [(pages[0], nbytes)] if len(pages) == 1 else [(page, size_of(page)) for page in pages]
 
     def _joined(self) -> list[pa.Array]:
         if len(self._arrays) < 2:

@@ -77,6 +77,8 @@ def decode_map(message: transaction_pb2.Transaction.UpdateMap) -> MapUpdate:
 
 def mirror_keys(field: file_pb2.Field) -> None:
     """Set the key flags of a field from its metadata (table sheet, section 1.2)."""
+    if not field.metadata:
+        return
     if PRIMARY_KEY in field.metadata:
         field.unenforced_primary_key = field.metadata[PRIMARY_KEY].lower() in _TRUE
     if f"{PRIMARY_KEY}:position" in field.metadata:

@@ -9,6 +9,8 @@ Source: file sheet 2.1, sections 3.1 to 3.7 and 5.1.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -85,10 +87,16 @@ class ChunkedValues:
 # -- values of one width ----------------------------------------------------------------
 
 
+# The same object for all pages: those of columns of one type are compared.
+_plain, _inline = lru_cache(Plain), lru_cache(InlinePacked)
+_levels_blocks = lru_cache(lambda width: PackedBlocks(width, 16, True))
+_levels_plain, _levels_runs = Plain(16), RunLengths(Plain(16), Plain(8))
+
+
 def plain_values(block: Block) -> ChunkedValues | None:
     """Plain values of one width; None if they are too wide for chunks."""
     if isinstance(block, FixedWidth):
-        spec: Spec = Plain(block.bits)
+        spec: Spec = _plain(block.bits)
         memory, bits = memory_of(block.values), block.bits
         parts: tuple[int, ...] = (0, bits)
         num_buffers, odd = 1, bits & 7
@@ -120,7 +128,7 @@ def packed_values(block: FixedWidth) -> ChunkedValues:
     """Integers of 8 to 64 bits packed in blocks of 1,024, each block at its own width."""
     width = block.bits // 8
     room = (block.length // _BLOCK + 1) * (_BLOCK + 1) * width
-    return ChunkedValues(InlinePacked(block.bits), 1, _BLOCK, _INLINE, width, _exactly(block), room)
+    return ChunkedValues(_inline(block.bits), 1, _BLOCK, _INLINE, width, _exactly(block), room)
 
 
 def run_values(block: FixedWidth) -> ChunkedValues:
@@ -201,11 +209,11 @@ def level_codec(levels: Levels, highest: int, num_chunks: int, may_be_runs: bool
     """
     count, width = levels.size, max(1, highest.bit_length())
     if count < _FEW_LEVELS or width >= 16:
-        return LevelCodec(Plain(16), _LEVELS_PLAIN, 16, 2 * count)
+        return LevelCodec(_levels_plain, _LEVELS_PLAIN, 16, 2 * count)
     if may_be_runs:
         _, _, runs, _ = kernels.measure_numbers(levels.view(np.uint8), 2, None, 0, 1)
         # Each chunk begins a run and states the bytes of its values.
         most = 3 * (runs + count // _LONGEST_RUN) + 11 * num_chunks
         if most < width * count >> 3:
-            return LevelCodec(RunLengths(Plain(16), Plain(8)), _LEVELS_RUNS, 16, 2 * count)
-    return LevelCodec(PackedBlocks(width, 16, True), _LEVELS_BLOCKS, width, 2 * count)
+            return LevelCodec(_levels_runs, _LEVELS_RUNS, 16, 2 * count)
+    return LevelCodec(_levels_blocks(width), _LEVELS_BLOCKS, width, 2 * count)

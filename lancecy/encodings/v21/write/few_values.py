@@ -150,6 +150,8 @@ def distinct_values(block: FixedWidth | VariableWidth) -> Distinct:
     length = block.length
     if length < _FEWEST_VALUES or memory_of(block.values).size < FEWEST_BYTES:
         return Distinct(length)
+    if length <= _SAMPLE and isinstance(block, FixedWidth) and block.bits == 64:
+        return Distinct(_num_distinct(memory_of(block.values)[: length * 8]))
     array = _array(block)
     if length <= _SAMPLE:
         coded = array.dictionary_encode()
@@ -160,6 +162,14 @@ def distinct_values(block: FixedWidth | VariableWidth) -> Distinct:
     if 2 * once > _SAMPLE:
         return Distinct(length)
     return Distinct(int((length / _SAMPLE) ** 0.5 * once) + int(counts.size) - once)
+
+
+def _num_distinct(memory: Memory) -> int:
+    """Number of distinct 64-bit values; a fraction of the work of a dictionary, which few pages get."""
+    words = np.require(memory.view("<u8"), requirements="A")
+    slots = np.empty(1 << (2 * words.size).bit_length(), np.int64)
+    chain, marks = np.empty(words.size, np.int64), np.empty(1, np.uint8)
+    return words.size - kernels.index_words(words, slots, chain, marks)
 
 
 def _array(block: FixedWidth | VariableWidth) -> pa.Array:

@@ -9,7 +9,10 @@ Source: file sheet 2.1, sections 3.1 to 3.3.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
+from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings.model.layouts import MiniBlock, level_limits
@@ -53,12 +56,9 @@ def write_mini_block(
     if leaf.definition is not None:
         definition = level_codec(leaf.definition, max_def, num_chunks, is_large)
     word_bytes = 4 if is_large else 2
-    program = np.array(
-        (
-            *(values.kind, values.slots, num_slots, word_bytes, visible_max, max_rep),
-            *(rep.kind, rep.bits, definition.kind, definition.bits, values.unit, *values.parts),
-        ),
-        np.int64,
+    program = _program(
+        *(values.kind, values.slots, num_slots, word_bytes, visible_max, max_rep),
+        *(rep.kind, rep.bits, definition.kind, definition.bits, values.unit, *values.parts),
     )
     room = values.room + rep.room + definition.room + num_chunks * (_HEAD + 12 * values.num_buffers)
     chunks, words = np.empty(room, np.uint8), np.empty(num_chunks * word_bytes, np.uint8)
@@ -73,16 +73,18 @@ def write_mini_block(
         buffers.append(dictionary[2])
     if index is not None:
         buffers.append(index.view(np.uint8))
-    layout = MiniBlock(
-        layers=layers,
-        rep=rep.spec,
-        definition=definition.spec,
-        values=values.spec,
-        dictionary=None if dictionary is None else dictionary[0],
-        num_dictionary_items=0 if dictionary is None else dictionary[1],
-        num_buffers=values.num_buffers,
-        has_index=index is not None,
-        num_items=num_slots,
-        is_large=is_large,
+    items, num_items = (None, 0) if dictionary is None else dictionary[:2]
+    layout = _layout(
+        *(layers, rep.spec, definition.spec, values.spec, items, num_items),
+        *(values.num_buffers, index is not None, num_slots, is_large),
     )
     return EncodedPage(layout, tuple(buffers), leaf.num_rows)
+
+
+# Columns of the same type and length mostly have the same layout and program.
+_layout = lru_cache(maxsize=256)(MiniBlock)
+
+
+@lru_cache(maxsize=256)
+def _program(*numbers: int) -> NDArray[np.int64]:
+    return np.array(numbers, np.int64)

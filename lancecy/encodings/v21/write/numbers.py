@@ -7,8 +7,6 @@ Source: file sheet 2.1, sections 3.4 and 4.5.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from lancecy import kernels
 from lancecy.encodings.blocks.memory import memory_of
 from lancecy.encodings.model.block import Coded, FixedWidth
@@ -17,6 +15,7 @@ from lancecy.encodings.model.pages import EncodedPage
 from lancecy.encodings.v21.write.chunk_parts import ChunkedValues, packed_values, plain_values, run_values
 from lancecy.encodings.v21.write.few_values import (
     FEWEST_BYTES,
+    Distinct,
     constant_bit,
     distinct_values,
     few_distinct,
@@ -44,12 +43,14 @@ def write_numbers(leaf: ShreddedLeaf, block: FixedWidth, version: tuple[int, int
     is_large = version >= (2, 2)
     if block.bits == 1:
         value = constant_bit(leaf) if is_large else None
-        return _chunked(leaf, plain_values(block), is_large) if value is None else write_constant(leaf, value)
+        if value is not None:
+            return write_constant(leaf, value)
+        values = plain_values(block)
+        return None if values is None else write_mini_block(leaf, values, is_large)
     width = block.bits // 8
     memory = memory_of(block.values)[: block.length * width]
-    same, *found = kernels.measure_numbers(
-        memory, width, leaf.definition, level_limits(leaf.layers)[2], _step(block.length)
-    )
+    step = block.length // _EXAMINED or 1
+    same, *found = kernels.measure_numbers(memory, width, leaf.definition, level_limits(leaf.layers)[2], step)
     if same >= 0 and is_large:
         return write_constant(leaf, memory[same * width : (same + 1) * width].tobytes())
     if width >= WIDE:
@@ -63,7 +64,7 @@ def write_numbers(leaf: ShreddedLeaf, block: FixedWidth, version: tuple[int, int
         coded = few_distinct(
             block,
             leaf.field,
-            replace(distinct, likely=min(runs, distinct.likely)),
+            Distinct(min(runs, distinct.likely), distinct.coded),
             lambda count: (
                 min(block.length * count.bit_length() >> 3, runs * _CODE_IN_RUN) + int(count * items)
             ),
@@ -71,7 +72,7 @@ def write_numbers(leaf: ShreddedLeaf, block: FixedWidth, version: tuple[int, int
         )
         if coded is not None:
             return write_codes(leaf, coded, version)
-    return _chunked(leaf, values, is_large)
+    return None if values is None else write_mini_block(leaf, values, is_large)
 
 
 def _for_dictionary(block: FixedWidth, found: list[int]) -> tuple[int, float]:
@@ -80,14 +81,6 @@ def _for_dictionary(block: FixedWidth, found: list[int]) -> tuple[int, float]:
     if not examined:
         return block.length, block.bits / 8
     return block.length * runs // examined, min(block.bits / 8, packed / examined)
-
-
-def _step(num_values: int) -> int:
-    return max(1, num_values // _EXAMINED)
-
-
-def _chunked(leaf: ShreddedLeaf, values: ChunkedValues | None, is_large: bool) -> EncodedPage | None:
-    return None if values is None else write_mini_block(leaf, values, is_large)
 
 
 def _cheapest(block: FixedWidth, found: list[int]) -> tuple[ChunkedValues | None, int]:
@@ -107,7 +100,7 @@ def write_codes(leaf: ShreddedLeaf, coded: Coded, version: tuple[int, int]) -> E
     codes, is_large = coded.codes, version >= (2, 2)
     width = codes.bits // 8
     memory = memory_of(codes.values)[: codes.length * width]
-    _, *found = kernels.measure_numbers(memory, width, None, 0, _step(codes.length))
+    _, *found = kernels.measure_numbers(memory, width, None, 0, codes.length // _EXAMINED or 1)
     values, _ = _cheapest(codes, found)
     if values is None:
         return None

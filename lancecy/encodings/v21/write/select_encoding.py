@@ -47,12 +47,17 @@ def encode_page(leaf: ShreddedLeaf, version: Version) -> EncodedPage:
     UnsupportedError
         No layout of this version holds these values.
     """
-    if leaf.field.is_blob and version == (2, 1):
+    if version == (2, 1) and leaf.field.is_blob:
         return write_blob_page(leaf)
-    page = _all_null(leaf) or _WRITERS[type(leaf.values)](leaf, leaf.values, version)
+    values = leaf.values
+    page = None
+    if not leaf.num_valid or isinstance(values, Structured):
+        page = _all_null(leaf)
+    if page is None:
+        page = _WRITERS[type(values)](leaf, values, version)
     if page is not None:
         return page
-    if not isinstance(leaf.values, Coded):
+    if not isinstance(values, Coded):
         return write_full_zip(leaf)
     raise UnsupportedError(
         f"column {printable(leaf.field.name)!r} has too many null or empty lists between two of its values: "

@@ -15,7 +15,8 @@ Source: file sheet 2.1, sections 3.2 and 3.10.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,21 +135,67 @@ class _Layer(NamedTuple):
     """Of items: other pages may have nulls."""
 
 
+_Layers: TypeAlias = tuple[_Layer, ...]
+
+
+# Columns have the same few layers, and each of a table of many columns asks for them.
+@lru_cache(maxsize=256)
+def _with_items(layers: _Layers, is_nullable: bool, has_nulls: bool) -> _Layers:
+    """The layers, and one of items below them."""
+    may_be_null = is_nullable or (bool(layers) and layers[-1].may_be_null)
+    return (*layers, _Layer(False, has_nulls, may_be_null=may_be_null))
+
+
+@lru_cache(maxsize=256)
+def _with_lists(layers: _Layers, has_nulls: bool, has_empty: bool) -> _Layers:
+    """The layers, and one of lists below them."""
+    around = _around(layers)
+    # pylance (14.0.2) also loses count of lists around a nullable struct if a list in it has no definition level.
+    is_below = any(layer.may_be_null for layer in around)
+    return (*around, _Layer(True, has_nulls or is_below, has_empty))
+
+
+def _around(layers: _Layers) -> _Layers:
+    """The layers around lists; items are nullable by their type, not by the values of this page.
+
+    pylance (14.0.2) takes the number of values of a page for that of structs around lists, if another page that
+    it reads with this one has null structs and this one has a layer that cannot be null.
+    """
+    return tuple(layer._replace(has_nulls=layer.has_nulls or layer.may_be_null) for layer in layers)
+
+
+class _Stated(NamedTuple):
+    """What a page states of its layers: inner to outer, their lists, and the definition level of each mark."""
+
+    layers: tuple[Layer, ...]
+    num_lists: int
+    codes: Levels | None
+    """None if no layer has a level."""
+
+
+@lru_cache(maxsize=256)
+def _stated(layers: _Layers) -> _Stated:
+    codes, level = np.zeros(2 * len(layers) + 1, np.uint16), 0
+    for number in range(len(layers) - 1, -1, -1):
+        layer = layers[number]
+        for offset, present in ((1, layer.has_nulls), (2, layer.has_empty)):
+            level += present
+            codes[2 * number + offset] = level if present else 0
+    found = tuple(_LAYERS[layer[:3]] for layer in reversed(layers))
+    return _Stated(found, sum(layer.is_list for layer in layers), codes if level else None)
+
+
 class _State(NamedTuple):
     """The entries above a node; ``live`` are those that have a slot of the node's."""
 
     num_rows: int
     num_entries: int
-    layers: tuple[_Layer, ...] = ()
+    layers: _Layers = ()
     """Outer to inner."""
     continued: Marks | None = None
     marks: Marks | None = None
     live: Mask | None = None
     repeated: bool = False
-
-    @property
-    def num_lists(self) -> int:
-        return sum(layer.is_list for layer in self.layers)
 
     def with_marks(self, new: Mask, mark: int) -> Marks:
         """The marks with ``mark`` added to some slots."""
@@ -170,6 +217,9 @@ class _State(NamedTuple):
     def item(self, field: Field, block: Block) -> _State:
         """The state below a layer of items."""
         new = _nulls_of(block)
+        if new is None and self.marks is None:
+            layers = _with_items(self.layers, field.nullable, False)
+            return _State(self.num_rows, self.num_entries, layers, self.continued, repeated=self.repeated)
         open_ = self.unmarked()
         if new is not None and open_ is not None:
             new &= open_
@@ -178,9 +228,8 @@ class _State(NamedTuple):
             if not field.nullable and field.logical_type != "null":
                 raise _null_in(field)
             marks = self.with_marks(new, 2 * len(self.layers) + 1)
-        may_be_null = field.nullable or (bool(self.layers) and self.layers[-1].may_be_null)
-        layer = _Layer(False, has_nulls or _is_below_null(open_), may_be_null=may_be_null)
-        return self._replace(layers=(*self.layers, layer), marks=marks)
+        layers = _with_items(self.layers, field.nullable, has_nulls or _is_below_null(open_))
+        return self._replace(layers=layers, marks=marks)
 
     def lists(self, field: Field, block: Listed) -> _State:
         """The state below a layer of lists: an entry per element and per list without elements."""
@@ -189,9 +238,13 @@ class _State(NamedTuple):
                 f"column {printable(field.name)!r}: lists within fixed-size lists of structs cannot be written: use a list of structs",
                 feature="list in fixed-size list of structs",
             )
-        lengths = np.diff(stored_offsets(block))
+        offsets = stored_offsets(block)
+        lengths = offsets[1:] - offsets[:-1]
         number = 2 * len(self.layers)
         nulls, open_ = _nulls_of(block), self.unmarked()
+        if nulls is None and self.marks is None and np.count_nonzero(lengths) == lengths.size:
+            state = self._replace(layers=_with_lists(self.layers, False, False))
+            return state.spread(offsets[:-1], int(offsets[-1]))
         empty = lengths == 0
         if nulls is not None:
             empty &= ~nulls
@@ -206,19 +259,7 @@ class _State(NamedTuple):
             state = state._replace(marks=state.with_marks(nulls, number + 1))
         if has_empty:
             state = state._replace(marks=state.with_marks(empty, number + 2))
-        around = self.around()
-        # pylance (14.0.2) also loses count of lists around a nullable struct if a list in it has no definition level.
-        is_below = any(layer.may_be_null for layer in around)
-        layer = _Layer(True, has_nulls or is_below, has_empty)
-        return state._replace(layers=(*around, layer)).expanded(lengths)
-
-    def around(self) -> tuple[_Layer, ...]:
-        """The layers around lists; items are nullable by their type, not by the values of this page.
-
-        pylance (14.0.2) takes the number of values of a page for that of structs around lists, if another page that
-        it reads with this one has null structs and this one has a layer that cannot be null.
-        """
-        return tuple(layer._replace(has_nulls=layer.has_nulls or layer.may_be_null) for layer in self.layers)
+        return state._replace(layers=_with_lists(self.layers, has_nulls, has_empty)).expanded(lengths)
 
     def expanded(self, lengths: NDArray[np.integer]) -> _State:
         """Expand entries into elements; those without elements keep one entry."""
@@ -229,19 +270,24 @@ class _State(NamedTuple):
             counts = spread
         starts = np.cumsum(counts) - counts
         total = int(counts.sum())
-        continued = np.full(total, self.num_lists, np.uint8)
+        state = self.spread(starts, total)
+        if self.marks is None:
+            return state
+        # Null and empty lists and everything below nulls are marked; none of these has elements.
+        marks = np.zeros(total, np.uint8)
+        marks[starts] = self.marks
+        return state._replace(marks=marks, live=marks == 0)
+
+    def spread(self, starts: NDArray[np.integer], total: int) -> _State:
+        """The entries at ``starts`` among ``total``; the others continue the innermost list."""
+        continued = np.empty(total, np.uint8)
+        continued.fill(_stated(self.layers).num_lists)
         continued[starts] = 0 if self.continued is None else self.continued
-        marks = live = None
-        if self.marks is not None:
-            # Null and empty lists and everything below nulls are marked; none of these has elements.
-            marks = np.zeros(total, np.uint8)
-            marks[starts] = self.marks
-            live = marks == 0
-        return self._replace(num_entries=total, continued=continued, marks=marks, live=live)
+        return _State(self.num_rows, total, self.layers, continued, repeated=self.repeated)
 
     def fixed(self, field: Field, size: int) -> _State:
         """The state below a fixed-size list of structs: each entry once per element."""
-        if self.num_lists:
+        if self.continued is not None:
             raise UnsupportedError(
                 f"column {printable(field.name)!r}: fixed-size lists of structs within lists cannot be written: use lists of structs",
                 feature="fixed-size list of structs in list",
@@ -250,7 +296,7 @@ class _State(NamedTuple):
         return self._replace(
             num_rows=self.num_rows * size,
             num_entries=self.num_entries * size,
-            layers=self.around(),
+            layers=_around(self.layers),
             marks=marks,
             repeated=True,
         )
@@ -307,15 +353,16 @@ _LAYERS = {
 
 def _leaf(field: Field, block: Block, state: _State) -> ShreddedLeaf:
     rep = definition = None
+    stated = _stated(state.layers)
     if state.continued is not None:
-        rep = (state.num_lists - state.continued.astype(np.uint16)).astype(np.uint16)
-    if any(layer.has_nulls or layer.has_empty for layer in state.layers):
-        marks = np.zeros(state.num_entries, np.uint8) if state.marks is None else state.marks
-        definition = _codes(state)[marks]
+        rep = np.subtract(stated.num_lists, state.continued, dtype=np.uint16)
+    if stated.codes is not None:
+        marks = state.marks
+        definition = np.zeros(state.num_entries, np.uint16) if marks is None else stated.codes[marks]
     open_ = state.unmarked()
     return ShreddedLeaf(
         field=field,
-        layers=tuple(_LAYERS[layer[:3]] for layer in reversed(state.layers)),
+        layers=stated.layers,
         rep=rep,
         definition=definition,
         visible=state.live,
@@ -323,15 +370,3 @@ def _leaf(field: Field, block: Block, state: _State) -> ShreddedLeaf:
         num_valid=block.length if open_ is None else int(np.count_nonzero(open_)),
         num_rows=state.num_rows,
     )
-
-
-def _codes(state: _State) -> Levels:
-    """The definition level of each mark."""
-    codes = np.zeros(2 * len(state.layers) + 1, np.uint16)
-    level = 0
-    for number in range(len(state.layers) - 1, -1, -1):
-        layer = state.layers[number]
-        for offset, present in ((1, layer.has_nulls), (2, layer.has_empty)):
-            level += present
-            codes[2 * number + offset] = level if present else 0
-    return codes
