@@ -177,8 +177,8 @@ cdef int64_t _read(
     const int64_t *numbers, Output *out, Fault *fault,
 ) except -1 nogil:
     # bounds: check_chunk_runs has shown that the chunks of runs are in memory and the runs within them, and
-    # that there is room for the values and levels of all runs; parts lie within their chunk. `numbers` is NULL
-    # or has a number below that of the programs for every chunk.
+    # that there is room for the values and levels of all runs; parts lie within their chunk. `numbers` is
+    # NULL or has a number below that of the programs for every chunk.
     cdef Py_ssize_t r
     cdef int64_t chunk, count, parsed = -1
     cdef Parts parts = Parts(0, 0, 0, 0, 0)
@@ -301,9 +301,9 @@ def read_chunks(
         Chunk, first value and number of values of each run; the first ``num_runs`` columns. Other chunks are
         ignored.
     programs : (num_programs, 13) int64
-        At most 64, whose values have one width. Each has: width of the size of a value buffer (2 or 4); whether chunks have repetition and definition levels;
-        value buffers of a chunk, and which of them is read; four numbers each of the definition levels and
-        the values: how they are coded (0 not wanted, 1 plain, 2 blocks with their width, 3 blocks of one
+        At most 64, whose values have one width. Each has: width of the size of a value buffer (2 or 4);
+        whether chunks have repetition and definition levels; value buffers of a chunk, and which of them is
+        read; four numbers each of the definition levels and the values: how they are coded (0 not wanted, 1 plain, 2 blocks with their width, 3 blocks of one
         width, 4 strings with offsets), bits of a number or an offset, bits of a packed number, whether the
         last block may be unpacked.
     program_numbers : (room,) int64 or None

@@ -1,9 +1,10 @@
 """Finds the tables in the last bytes of a 2.x file: one pass, nothing but numbers.
 
-It answers for sound files whose tables lie in these bytes; what is wrong with any other is the caller's to find.
+It answers for sound files whose tables lie in these bytes; what is wrong with any other is the caller's to
+find.
 """
 
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint16_t, uint64_t
 
 from cursor cimport load16, load32, load64
 from short_work cimport FEW_VALUES
@@ -70,7 +71,8 @@ cdef bint _ranges(
 
 
 cdef int64_t _last_rows(const uint8_t *bytes, int64_t size, int64_t *before) except -2 nogil:
-    # The number of rows, if it is the last field of a FileDescriptor, and how many bytes precede the field; else -1.
+    # The number of rows, if it is the last field of a FileDescriptor, and how many bytes precede the field; else
+    # -1.
     # bounds: at is not negative and below size; before is one number of the caller's.
     cdef int64_t at = size - 1, rows = 0
     if size < 2 or bytes[at] >= 0x80:
@@ -132,18 +134,19 @@ def file_frame(
         Where ``memory`` begins in the file.
     most_columns : int
     out_ranges : (2, room) int64, bytes
-        Position and length of the metadata of each column; only of the first ones if there are more columns than room.
+        Position and length of the metadata of each column; only of the first ones if there are more columns than
+        room.
     out_counts : (10,) int64
-        Major and minor version as written; columns; position and length of the FileDescriptor; of the metadata of all
-        columns: the least position, the furthest end (the footer's position and 0 without columns) and the bytes; the
-        number with which the FileDescriptor ends, its rows if the bytes before are a message too, and how many bytes
-        these are, or -1 and any number.
+        Major and minor version as written; columns; position and length of the FileDescriptor; of the metadata of
+        all columns: the least position, the furthest end (the footer's position and 0 without columns) and the
+        bytes; the number with which the FileDescriptor ends, its rows if the bytes before are a message too, and
+        how many bytes these are, or -1 and any number.
 
     Returns
     -------
     bool
-        False: both results mean nothing. The file is damaged or of another version, has more than ``most_columns``
-        columns, or its tables or its FileDescriptor do not lie in ``memory``.
+        False: both results mean nothing. The file is damaged or of another version, has more than
+        ``most_columns`` columns, or its tables or its FileDescriptor do not lie in ``memory``.
 
     Raises
     ------

@@ -1,5 +1,5 @@
-# Programs of mini-block chunks: how their levels and values are coded (header-only). _chunk_values.pyx describes
-# the numbers.
+# Programs of mini-block chunks: how their levels and values are coded (header-only). _chunk_values.pyx
+# describes the numbers.
 
 from libc.stdint cimport INT32_MAX, int64_t, uint64_t
 

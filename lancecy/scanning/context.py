@@ -437,6 +437,9 @@ class ScanContext:
 
     def guessed_bytes(self, numbers: Int64, fields: Sequence[Field]) -> NDArray[np.float64]:
         """(n,) float64: :meth:`row_bytes` by the manifest: the types of the fields, and the sizes of the files."""
+        all_fixed, any_varying = _type_bytes(tuple(fields))
+        if not any_varying:
+            return np.full(numbers.size, all_fixed)
         table = self.table
         counts = table.first_file[numbers + 1] - table.first_file[numbers]
         files = places_of(table.first_file[numbers], counts)

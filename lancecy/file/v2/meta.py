@@ -477,10 +477,11 @@ class SpecCache:
         """
         split = without_items(encoding)
         if split is None:
-            return self._parsed(encoding, num_buffers)
+            key = ("page spec", encoding, num_buffers, self._owner)
+            return self._kept(key, lambda: self._parsed(encoding, num_buffers), 1024 + 2 * len(encoding))
         around, num_items = split
-        key = ("alike page specs", around, num_buffers, self._owner)
-        known = self._kept(key, AlikeSpecs, 2048 + 2 * len(encoding))
+        alike = ("alike page specs", around, num_buffers, self._owner)
+        known = self._kept(alike, AlikeSpecs, 2048 + 2 * len(encoding))
         return known.find(num_items, lambda: self._parsed(encoding, num_buffers))
 
     def token(self, key: Hashable | None) -> object | None:
@@ -497,8 +498,4 @@ class SpecCache:
         return found
 
     def _parsed(self, encoding: bytes, num_buffers: int) -> PageSpec:
-        return self._kept(
-            ("page spec", encoding, num_buffers, self._owner),
-            lambda: parse_spec(encoding, self._version, num_buffers, self._limits),
-            1024 + 2 * len(encoding),
-        )
+        return parse_spec(encoding, self._version, num_buffers, self._limits)
