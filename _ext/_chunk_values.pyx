@@ -303,9 +303,9 @@ def read_chunks(
     programs : (num_programs, 13) int64
         At most 64, whose values have one width. Each has: width of the size of a value buffer (2 or 4);
         whether chunks have repetition and definition levels; value buffers of a chunk, and which of them is
-        read; four numbers each of the definition levels and the values: how they are coded (0 not wanted, 1 plain, 2 blocks with their width, 3 blocks of one
-        width, 4 strings with offsets), bits of a number or an offset, bits of a packed number, whether the
-        last block may be unpacked.
+        read; four numbers each of the definition levels and the values: how they are coded (0 not wanted, 1
+        plain, 2 blocks with their width, 3 blocks of one width, 4 strings with offsets), bits of a number
+        or an offset, bits of a packed number, whether the last block may be unpacked.
     program_numbers : (room,) int64 or None
         The program of each chunk; None: all have the first.
     out_levels : (num_values,) uint16 or None

@@ -71,8 +71,8 @@ cdef bint _ranges(
 
 
 cdef int64_t _last_rows(const uint8_t *bytes, int64_t size, int64_t *before) except -2 nogil:
-    # The number of rows, if it is the last field of a FileDescriptor, and how many bytes precede the field; else
-    # -1.
+    # The number of rows, if it is the last field of a FileDescriptor, and how many bytes precede the
+    # field; else -1.
     # bounds: at is not negative and below size; before is one number of the caller's.
     cdef int64_t at = size - 1, rows = 0
     if size < 2 or bytes[at] >= 0x80:
@@ -134,13 +134,13 @@ def file_frame(
         Where ``memory`` begins in the file.
     most_columns : int
     out_ranges : (2, room) int64, bytes
-        Position and length of the metadata of each column; only of the first ones if there are more columns than
-        room.
+        Position and length of the metadata of each column; only of the first ones if there are more columns
+        than room.
     out_counts : (10,) int64
-        Major and minor version as written; columns; position and length of the FileDescriptor; of the metadata of
-        all columns: the least position, the furthest end (the footer's position and 0 without columns) and the
-        bytes; the number with which the FileDescriptor ends, its rows if the bytes before are a message too, and
-        how many bytes these are, or -1 and any number.
+        Major and minor version as written; columns; position and length of the FileDescriptor; of the
+        metadata of all columns: the least position, the furthest end (the footer's position and 0 without
+        columns) and the bytes; the number with which the FileDescriptor ends, its rows if the bytes before
+        are a message too, and how many bytes these are, or -1 and any number.
 
     Returns
     -------
