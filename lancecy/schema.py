@@ -348,7 +348,7 @@ class Field:
     @cached_property
     def num_leaves(self) -> int:
         """Number of fields without children, this one or those below it."""
-        return sum(child.num_leaves if child.children else 1 for child in self.children) or 1
+        return sum(child.num_leaves for child in self.children) or 1
 
     @cached_property
     def _extension(self) -> str:

@@ -338,15 +338,16 @@ def _sizes_of_small(
     sizes: NDArray[np.float64] = whole.rows * (made + context.guessed_bytes(whole.numbers, fields))
     if float(sizes.max()) * _GROWTH > least:
         return None
-    return sizes if blocksize is None or _are_within(context, whole, projection, blocksize) else None
+    return sizes if blocksize is None or _are_within(context, whole, projection, fields, blocksize) else None
 
 
-def _are_within(context: ScanContext, whole: _Whole, projection: Projection, most: int) -> bool:
+def _are_within(
+    context: ScanContext, whole: _Whole, projection: Projection, fields: Sequence[Field], most: int
+) -> bool:
     """Whether the columns that are read take no more bytes in all files together once they are decoded; opens the files.
 
     One text that all rows share may take any number of times the size of its file.
     """
-    fields = tuple(dict.fromkeys((*projection.fields, *projection.filter_fields)))
     if not fields or not whole.rows.any():
         return True
     several = context.several_files(context.table.ids[whole.numbers].tolist())

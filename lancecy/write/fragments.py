@@ -110,7 +110,7 @@ class FileLimits:
     def options(self, schema: Schema, dictionaries: Dictionaries | None = None) -> FileWriteOptions:
         """Write options whose pages are small enough to bound the buffered bytes of a file."""
         usual = FileWriteOptions(self.max_rows_per_group, dictionaries=dictionaries)
-        pages = sum(-(-top.num_leaves // 8) if top.children else 1 for top in schema.fields)
+        pages = sum(-(-top.num_leaves // 8) for top in schema.fields)
         share = min(self.max_bytes // 4, _WAITING) // max(1, pages)
         return replace(usual, page_bytes=min(usual.page_bytes, max(_LEAST_PAGE, share)))
 

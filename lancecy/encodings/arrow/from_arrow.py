@@ -298,8 +298,7 @@ def _list(array: pa.Array, field: Field, hidden: Mask | None) -> Block:
     gone = _null_rows(hidden, validity, len(array))
     (inner,) = field.children
     items = block_of(child.slice(first, last - first), inner)
-    lengths = None if gone is None else np.diff(offsets)
-    if gone is not None and lengths is not None and bool((lengths[gone] != 0).any()):
+    if gone is not None and bool((lengths := np.diff(offsets))[gone].any()):
         items = select(items, np.repeat(~gone, lengths))
         offsets = np.concatenate(([0], np.cumsum(np.where(gone, 0, lengths)))).astype(offsets.dtype)
     elif first:

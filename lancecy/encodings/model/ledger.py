@@ -71,10 +71,6 @@ class ByteLedger:
             The file has fewer bytes left; only those that had room before are counted then.
         """
         with self._lock:
-            if not self._taken and (total := sum(taken.values())) <= file_size:
-                self._taken.update(taken)
-                self._total = total
-                return
             for key, nbytes in taken.items():
                 known = self._taken.get(key, 0)
                 others = self._total - known

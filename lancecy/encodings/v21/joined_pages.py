@@ -25,9 +25,9 @@ from lancecy.encodings.blocks.select import split
 from lancecy.encodings.codecs.fsst import parse_symbols
 from lancecy.encodings.model.block import Block, nbytes_of
 from lancecy.encodings.model.chunks import starts_of
-from lancecy.encodings.model.layouts import MiniBlock, PageSpec, max_repetition
+from lancecy.encodings.model.layouts import MiniBlock, max_repetition
 from lancecy.encodings.model.pages import Column
-from lancecy.encodings.model.spec import Compressed, FixedListOf, SymbolCoded, Variable
+from lancecy.encodings.model.spec import Compressed, FixedListOf, Spec, SymbolCoded, Variable
 from lancecy.encodings.v21.chunk_tables import (
     LARGEST_CHUNK,
     ChunkTable,
@@ -198,14 +198,16 @@ class _Keys:
         return known[1]
 
     def _made(self, spec: MiniBlock) -> Hashable | None:
-        if _is_alone(spec) or spec.has_index != (max_repetition(spec.layers) > 0):
+        if spec.has_index != (max_repetition(spec.layers) > 0):
             return None
         program, values = program_of(spec), spec.values
-        if program is not None and program.family is not None:
-            programs = self._programs.setdefault(program.family, {})
-            return program.family, programs.setdefault(
-                program.numbers.tobytes(), len(programs)
-            ) // _MOST_PROGRAMS
+        family = None if program is None else program.family
+        if spec.dictionary is not None and (family is None or _has_lists(spec.dictionary)):
+            return None
+        if program is not None and family is not None:
+            programs = self._programs.setdefault(family, {})
+            number = programs.setdefault(program.numbers.tobytes(), len(programs))
+            return family, number // _MOST_PROGRAMS
         if isinstance(values, SymbolCoded):
             if not isinstance(values.values, Variable) or values.values.offsets is not None:
                 return None
@@ -216,13 +218,9 @@ class _Keys:
         return replace(spec, num_items=0)
 
 
-def _is_alone(spec: PageSpec) -> bool:
-    """Whether pages of chunks are never read together with others: those of dictionaries in lists and structs, or of lists."""
-    if not isinstance(spec, MiniBlock) or spec.dictionary is None:
-        return False
-    program, items = program_of(spec), spec.dictionary
-    items = items.values if isinstance(items, Compressed) else items
-    return program is None or program.family is None or isinstance(items, FixedListOf)
+def _has_lists(dictionary: Spec) -> bool:
+    """Whether the items of a dictionary are lists, which are looked up page by page."""
+    return isinstance(dictionary.values if isinstance(dictionary, Compressed) else dictionary, FixedListOf)
 
 
 def _num_touched(edges: Int64, rows: RowSelection) -> int:
@@ -383,10 +381,9 @@ def _symbols(
     """
     if program is None or program.symbols is None:
         return ()
-    found = []
+    specs, found = pages.specs, []
     for number, stop, end in _page_parts(owners, wanted):
-        spec = pages.column.specs[pages.first + number]
-        coded = spec.values if isinstance(spec, MiniBlock) else None
+        coded = specs[number].values
         symbols = parse_symbols(coded.table) if isinstance(coded, SymbolCoded) else None
         if symbols is None:
             raise UnsupportedError("pages of strings of which some are not coded", feature="joined pages")
@@ -511,6 +508,7 @@ def _joined_programs(pages: JoinedPages) -> tuple[MiniBlock, Program | None, Int
         if mine is None:
             raise TypeError("pages with a program beside pages without")
         of_shape[key], _ = numbers.setdefault(mine.numbers.tobytes(), (len(numbers), mine))
+    # Nullable items have the higher number.
     layers = max(shape.layers for shape in shapes.values())
     spec = spec if spec.layers == layers else replace(spec, layers=layers)
     if len(numbers) == 1:

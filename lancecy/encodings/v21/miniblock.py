@@ -276,17 +276,19 @@ def decoded_dictionary(spec: MiniBlock, stored: Memory, known: PageMemory | None
     """
     if spec.dictionary is None:
         raise TypeError("a page without a dictionary")
-    # A copy, so that the cache does not keep a memory map or a whole merged request alive.
-    own = stored if known is None else stored.copy()
-    if known is None or stored.size > _SHARED_DICTIONARY:
-        return decode_block(spec.dictionary, own, spec.num_dictionary_items, limits)
+    codec, count = spec.dictionary, spec.num_dictionary_items
+    if known is None:
+        return decode_block(codec, stored, count, limits)
+
+    def decoded_copy() -> Block:
+        # A copy, so that the cache does not keep a memory map or a whole merged request alive.
+        return decode_block(codec, stored.copy(), count, limits)
+
+    if stored.size > _SHARED_DICTIONARY:
+        return decoded_copy()
     # Files often have the same dictionary: columns that share it are decoded together.
-    key = ("dictionary", spec.dictionary, spec.num_dictionary_items, stored.tobytes(), limits)
-    items: Block | None = known.cache.find(key)
-    if items is None:
-        items = decode_block(spec.dictionary, own, spec.num_dictionary_items, limits)
-        known.cache.keep(key, items, 500 + stored.size + nbytes_of(items))
-    return items
+    key = ("dictionary", codec, count, stored.tobytes(), limits)
+    return known.cache.get(key, decoded_copy, lambda items: 500 + stored.size + nbytes_of(items))
 
 
 # -- contents of chunks -------------------------------------------------------------------

@@ -213,12 +213,9 @@ def _are_small(several: SeveralFiles) -> bool:
     if len(several.files) < _MANY:
         return False
     sources = several.sources
-    each = _SMALL_COLUMN * len(several.fields) if _are_mapped(sources) else TAIL_BYTES
+    are_mapped = all(source.store.traits.is_mapped for source in sources)
+    each = _SMALL_COLUMN * len(several.fields) if are_mapped else TAIL_BYTES
     return sum(source.size for source in sources) <= each * len(sources)
-
-
-def _are_mapped(sources: Sequence[SourceFile]) -> bool:
-    return all(source.store.traits.is_mapped for source in sources)
 
 
 def _made(several: SeveralFiles, field: Field) -> _Joined | None:

@@ -382,9 +382,9 @@ def are_blobs(memory: Memory, counts: Sequence[Sequence[int]], limits: Limits) -
         Of each column, from ``kernels.column_pages``.
     limits : Limits
     """
-    # Nearly all columns of a file have the same encoding.
     starts, sizes = ([numbers[place] for numbers in counts if numbers[3] != _ABSENT] for place in (2, 3))
     stored = stored_encodings(memory, starts, sizes, "column")
+    # Nearly all columns of a file have the same encoding.
     known = {encoding: _is_blob(encoding, limits) for encoding in dict.fromkeys(stored)}
     told = iter(stored)
     return [numbers[3] != _ABSENT and known[next(told)] for numbers in counts]

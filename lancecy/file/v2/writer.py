@@ -317,8 +317,7 @@ class _Pending:
         self.first_row = 0
         """First row of the next page."""
         self.is_coded = is_coded
-        num_leaves = field.num_leaves if field.children else 1
-        self._most = max(1, page_bytes, page_bytes // _LEAST_PER_LEAF * num_leaves)
+        self._most = max(1, page_bytes, page_bytes // _LEAST_PER_LEAF * field.num_leaves)
         self._arrays: list[pa.Array] = []
         self._nbytes = 0
         self._patience = _MANY

@@ -43,13 +43,10 @@ def write_numbers(leaf: ShreddedLeaf, block: FixedWidth, version: tuple[int, int
     is_large = version >= (2, 2)
     if block.bits == 1:
         value = constant_bit(leaf) if is_large else None
-        if value is not None:
-            return write_constant(leaf, value)
-        values = plain_values(block)
-        return None if values is None else write_mini_block(leaf, values, is_large)
+        return _chunked(leaf, plain_values(block), is_large) if value is None else write_constant(leaf, value)
     width = block.bits // 8
     memory = memory_of(block.values)[: block.length * width]
-    step = block.length // _EXAMINED or 1
+    step = _step(block.length)
     same, *found = kernels.measure_numbers(memory, width, leaf.definition, level_limits(leaf.layers)[2], step)
     if same >= 0 and is_large:
         return write_constant(leaf, memory[same * width : (same + 1) * width].tobytes())
@@ -72,7 +69,7 @@ def write_numbers(leaf: ShreddedLeaf, block: FixedWidth, version: tuple[int, int
         )
         if coded is not None:
             return write_codes(leaf, coded, version)
-    return None if values is None else write_mini_block(leaf, values, is_large)
+    return _chunked(leaf, values, is_large)
 
 
 def _for_dictionary(block: FixedWidth, found: list[int]) -> tuple[int, float]:
@@ -81,6 +78,14 @@ def _for_dictionary(block: FixedWidth, found: list[int]) -> tuple[int, float]:
     if not examined:
         return block.length, block.bits / 8
     return block.length * runs // examined, min(block.bits / 8, packed / examined)
+
+
+def _step(num_values: int) -> int:
+    return num_values // _EXAMINED or 1
+
+
+def _chunked(leaf: ShreddedLeaf, values: ChunkedValues | None, is_large: bool) -> EncodedPage | None:
+    return None if values is None else write_mini_block(leaf, values, is_large)
 
 
 def _cheapest(block: FixedWidth, found: list[int]) -> tuple[ChunkedValues | None, int]:
@@ -100,7 +105,7 @@ def write_codes(leaf: ShreddedLeaf, coded: Coded, version: tuple[int, int]) -> E
     codes, is_large = coded.codes, version >= (2, 2)
     width = codes.bits // 8
     memory = memory_of(codes.values)[: codes.length * width]
-    _, *found = kernels.measure_numbers(memory, width, None, 0, codes.length // _EXAMINED or 1)
+    _, *found = kernels.measure_numbers(memory, width, None, 0, _step(codes.length))
     values, _ = _cheapest(codes, found)
     if values is None:
         return None

@@ -50,11 +50,7 @@ def encode_page(leaf: ShreddedLeaf, version: Version) -> EncodedPage:
     if version == (2, 1) and leaf.field.is_blob:
         return write_blob_page(leaf)
     values = leaf.values
-    page = None
-    if not leaf.num_valid or isinstance(values, Structured):
-        page = _all_null(leaf)
-    if page is None:
-        page = _WRITERS[type(values)](leaf, values, version)
+    page = _all_null(leaf) or _WRITERS[type(values)](leaf, values, version)
     if page is not None:
         return page
     if not isinstance(values, Coded):
