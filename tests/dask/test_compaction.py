@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from lancecy.changes.shared_compaction import SharedCompaction
 from lancecy.errors import FormatError
 from lancecy.optimize import CompactionMetrics
 from tests.changes.rows import data_files, rows_of
+from tests.helpers.waiting import wait_until_it_stays
 
 
 def table(path: Path, parts: int = 6, **options: Any) -> lancecy.Dataset:
@@ -79,9 +79,7 @@ def test_a_failed_task_leaves_no_file(tmp_path: Path, scheduler: str) -> None:
         )
     assert "nothing was committed" in "".join(caught.value.__notes__)
     # A task that runs while another fails removes its file when it ends.
-    end = time.monotonic() + 60
-    while data_files(tmp_path) != before and time.monotonic() < end:
-        time.sleep(0.05)
+    wait_until_it_stays(lambda: data_files(tmp_path) == before)
     assert data_files(tmp_path) == before
     assert lancecy.dataset(tmp_path).version == 6
 

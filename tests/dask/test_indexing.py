@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ import lancecy
 import lancecy.dask
 from lancecy.changes.shared_index import SharedIndex
 from lancecy.errors import CommitError, FormatError
+from tests.helpers.waiting import wait_until_it_stays
 
 KINDS = {"n": "BTREE", "word": "BITMAP", "tags": "LABEL_LIST", "f": "ZONEMAP", "key": "BLOOMFILTER"}
 FILTERS = ("n = 317", "word = 'w3'", "word IS NULL", "array_has(tags, 't1')", "f < 12", "key = 'k42'")
@@ -106,9 +106,7 @@ def test_a_failed_task_leaves_no_file(tmp_path: Path, scheduler: str) -> None:
         lancecy.dask.create_scalar_index(ds, "n", durability="none", compute_kwargs={"scheduler": scheduler})
     assert "Nothing was committed" in "".join(caught.value.__notes__)
     # A task of another thread may still be at work: it removes its own files once it is done.
-    deadline = time.monotonic() + 60
-    while folders(tmp_path) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until_it_stays(lambda: not folders(tmp_path))
     assert folders(tmp_path) == set()
     assert lancecy.dataset(tmp_path).version == 2
     assert not lancecy.dataset(tmp_path).list_indices()
