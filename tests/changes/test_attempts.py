@@ -128,6 +128,7 @@ def test_a_computed_change_is_not_lost_to_twenty_five_appends(
     assert ds.to_table()["n"].to_pylist() == [2] + [3] * 25
 
 
+@pytest.mark.slow
 def test_many_writers_of_the_same_rows_all_succeed() -> None:
     """Pauses of one length made writers lose together, up to the last of their attempts."""
     store = LatencyStore(MemoryStore(), 0.01)

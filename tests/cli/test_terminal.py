@@ -73,6 +73,7 @@ def test_a_table_too_wide_for_the_terminal_shows_one_column_a_line(wide: Path) -
     assert ["tags", "['x',", "'y']"] in lines
 
 
+@pytest.mark.slow
 def test_a_table_that_fits_is_a_table(wide: Path) -> None:
     shown = _on_terminal(80, "head", wide, "-c", "col1,col2,point")
     assert "── row" not in shown

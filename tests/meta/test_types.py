@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.meta.tree import PACKAGE, run_tool
 
 # What Cython adds to every module and no stub mentions.
@@ -23,6 +25,7 @@ def test_types_are_strict() -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+@pytest.mark.slow
 def test_stubs_agree_with_the_compiled_kernels(tmp_path: Path) -> None:
     modules = sorted(f"lancecy.kernels.{stub.stem}" for stub in (PACKAGE / "kernels").glob("_*.pyi"))
     assert modules, "no stub of a compiled module found"

@@ -346,6 +346,7 @@ def create_until_killed(root: str, began: Any) -> None:
     create(ours(root), "t")
 
 
+@pytest.mark.slow
 def test_name_of_a_process_that_was_killed_is_free_at_once(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     began = context.Event()

@@ -135,6 +135,7 @@ def test_large_catalog_is_looked_up_by_its_index(tmp_path: Path) -> None:
     assert tables(theirs(tmp_path), "big") == [*expected, "zz"]
 
 
+@pytest.mark.slow
 def test_listing_reads_a_part_of_a_large_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ns = ours(tmp_path)
     for name in ("big", "empty", "zoo"):

@@ -240,6 +240,7 @@ def test_names_that_the_search_needs_must_be_free(tmp_path: Path) -> None:
         made.scanner(nearest={"column": "v", "q": [0, 0]})
 
 
+@pytest.mark.slow
 def test_memory_of_a_search_follows_its_result_not_queries_times_rows(tmp_path: Path) -> None:
     rows, queries, k = 200_000, 200, 1_000
     numbers = np.random.default_rng(5).random((rows, 1), np.float32)

@@ -109,6 +109,7 @@ def test_nothing_is_kept_of_streams_that_are_over(ds: lancecy.Dataset) -> None:
     assert len(ds.context.plans) == before
 
 
+@pytest.mark.slow
 def test_only_the_plans_of_few_scans_are_kept(ds: lancecy.Dataset) -> None:
     for number in range(300):
         ds.to_table(["x"], f"y < {number / 1e6}")

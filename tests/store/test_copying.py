@@ -92,6 +92,7 @@ def test_a_store_that_fails_leaves_no_copy(stores: dict[str, Store]) -> None:
     assert list(stores["disk"].list("")) == []
 
 
+@pytest.mark.slow
 def test_one_different_byte_is_found(stores: dict[str, Store]) -> None:
     data = bytearray(os.urandom(_LARGE))
     stores["disk"].put("a", bytes(data))

@@ -508,6 +508,7 @@ work()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "how"),
     [("", _THREAD_AFTER_MAIN), ("work()", _AT_EXIT), ("", _NO_STACKS)],
