@@ -17,7 +17,7 @@ from lancecy.store.memory import MemoryStore
 from lancecy.table.bases import Bases
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath, BasePaths, DeletionFileType, ExternalFile
-from tests.helpers.builders import make_base, make_data_file, make_deletion_file
+from tests.helpers.builders import INDEX_ID, make_base, make_data_file, make_deletion_file
 from tests.helpers.folded import folded
 from tests.table.recording import make_bases
 
@@ -60,6 +60,9 @@ def test_base_rules_on_a_disk(path: str, is_root: bool, data: str, deletion: str
     file = make_deletion_file(file_type=DeletionFileType.BITMAP, base_id=1)
     store, name = bases.deletion(12, file)
     assert f"{store.uri}/{name}" == deletion
+    store, name = bases.index(1, INDEX_ID, "page_data.lance")
+    folder = data.removesuffix("/data/f.lance") + "/_indices" if is_root else data.removesuffix("/f.lance")
+    assert f"{store.uri}/{name}" == f"{folder}/{INDEX_ID}/page_data.lance"
 
 
 ONE = "abfss://c@one.dfs.core.windows.net/t"

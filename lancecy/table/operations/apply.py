@@ -70,7 +70,9 @@ def _finish(message: table_pb2.Manifest, stamp: VersionStamp) -> None:
     message.version = stamp.version
     message.timestamp.FromNanoseconds(stamp.time_ns)
     message.transaction_file = stamp.transaction_file
+    # Both belong to one version; the second is a position in its manifest file.
     message.ClearField("tag")
+    message.ClearField("version_aux_data")
     message.ClearField("writer_version")
     message.writer_version.library, message.writer_version.version = WRITER
     # Each loop over the field makes all objects again.

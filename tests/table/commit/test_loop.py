@@ -199,6 +199,19 @@ def test_dictionary_values_of_old_tables_keep_their_place() -> None:
     assert table.store.get(latest(table.store).path).tobytes().startswith(values)
 
 
+def test_tag_and_auxiliary_data_of_old_releases_are_of_one_version() -> None:
+    table = Table()
+
+    def mark(message: table_pb2.Manifest) -> None:
+        message.tag, message.version_aux_data = "v1", 17
+
+    for operation in (Append(table.files(1)), Delete({0: np.array([2])}), Restore(1)):
+        table.rewrite(mark)
+        table.change(operation)
+        stored = table.stored().message
+        assert (stored.tag, stored.version_aux_data) == ("", 0)
+
+
 def test_version_says_who_wrote_it() -> None:
     writer = Table().stored().manifest.writer
     assert writer is not None and (writer.library, writer.version) == WRITER == ("lancecy", __version__)
