@@ -13,7 +13,7 @@ from lance_namespace import InvalidInputError, UnsupportedOperationError
 from lancecy.namespace.catalog import Add, Edit, Remove
 from lancecy.namespace.entries import TABLE, Entry
 from lancecy.namespace.failures import with_codes
-from lancecy.namespace.folders import DEREGISTERED
+from lancecy.namespace.folders import DEREGISTERED, RESERVED
 from lancecy.namespace.names import directory_of
 from lancecy.namespace.removal import Removals
 from lancecy.namespace.view import View
@@ -48,7 +48,8 @@ class Migrations(Removals):
     def migrate(self, *, dry_run: bool = False, progress: Progress | None = None) -> Migration:
         """Add all tables of V1 to ``__manifest``, in one commit. Their files stay where they are.
 
-        Afterwards the namespace can be opened with ``dir_listing_enabled=false``.
+        Afterwards the namespace can be opened with ``dir_listing_enabled=false``. Directories ``<name>.lance`` that hold
+        no version of a table, and were not declared, are left out.
 
         Parameters
         ----------
@@ -89,7 +90,7 @@ class Migrations(Removals):
                 reason = "" if name in others else f"its files are those of {others[0]!r}"
             elif name in known or view.find(name) is not None:
                 reason = f"__manifest has another object {name!r}"
-            elif not self._directories.has_versions(directory):
+            elif not self._is_in_use(directory):
                 reason = "it has no data"
             else:
                 reason = ""
@@ -98,6 +99,10 @@ class Migrations(Removals):
                 found.skipped[name] = reason
             if progress is not None:
                 progress(Step("migrate", number, len(shown), "tables", name))
+
+    def _is_in_use(self, directory: str) -> bool:
+        """Whether a directory has the data of a table, or is reserved for a table that was declared."""
+        return self._directories.has_versions(directory) or RESERVED in self._directories.contents(directory)
 
     @with_codes
     def migrate_back(self, *, dry_run: bool = False) -> Migration:

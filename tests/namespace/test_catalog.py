@@ -612,6 +612,19 @@ def test_migration_and_back(tmp_path: Path) -> None:
         only.migrate()
 
 
+def test_declared_table_is_migrated_and_keeps_its_place(tmp_path: Path) -> None:
+    declare(ours(tmp_path, manifest_enabled="false"), "later")
+    ns = ours(tmp_path)
+    assert ns.migrate().tables == ["later"]
+    only = ours(tmp_path, dir_listing_enabled="false")
+    with pytest.raises(ln.TableAlreadyExistsError):
+        declare(only, "later")
+    create(only, "later")
+    assert lancecy.dataset(tmp_path / "later.lance").version == 1
+    assert ns.migrate_back().tables == ["later"]
+    assert tables(ns) == ["later"]
+
+
 def test_unused_directories_are_found(tmp_path: Path) -> None:
     from datetime import timedelta
 
