@@ -30,6 +30,7 @@ from lancecy.api.changes import Changes
 from lancecy.api.clones import Clones
 from lancecy.api.diff import TableDiff, compare
 from lancecy.api.history import History
+from lancecy.api.lance_schema import LanceSchema
 from lancecy.api.named_tables import NAMESPACE_ALIASES, with_place
 from lancecy.api.pylance_names import DATASET_NAMES, FRAGMENT_NAMES, CallableDict, RefusedNames
 from lancecy.api.refs import Tags
@@ -165,7 +166,7 @@ def dataset(
     commit_lock : function, optional
         As in pylance: takes the version that is about to be published and returns a context manager, under which its
         manifest is written. All writers of the table must give a lock that excludes the others. Raise
-        ``lancecy.errors.RetryableConflictError`` in it, or pylance's ``CommitConflictError``, if another writer has the
+        ``lancecy.commit.CommitConflictError`` in it, or pylance's, if another writer has the
         version: the commit is then tried again.
     replicas : mapping of str to sequence of str, optional
         Places with copies of the files of bases, such as ``{"us-east": ["s3://near/data", "s3://far/data"]}``: data and
@@ -457,8 +458,11 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
 
     @property
     def lance_schema(self) -> Any:
-        """The schema in the format's terms: fields with ids (:class:`lancecy.schema.Schema`)."""
-        return self._snapshot.schema
+        """The schema in the format's terms: fields with ids (:class:`lancecy.schema.LanceSchema`).
+
+        Its fields, and their names, ids and children, are values, and also methods, as in pylance.
+        """
+        return self._current.lance_schema
 
     @property
     def max_field_id(self) -> int:
@@ -1431,6 +1435,10 @@ class _Current:
     def context(self) -> ScanContext:
         # Made on first use: it needs all fragments, and making thousands of them takes longer than opening the table.
         return ScanContext(self.snapshot, self.snapshot.session)
+
+    @cached_property
+    def lance_schema(self) -> LanceSchema:
+        return LanceSchema.of(self.snapshot.schema)
 
 
 def _reopen(

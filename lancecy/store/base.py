@@ -130,7 +130,7 @@ class Store(Protocol):
         """Objects directly or indirectly below the folder ``prefix`` ("" = everything), in name order."""
 
 
-class LooksOnce(Protocol):
+class LooksOnce(Store, Protocol):
     """A mapped store that asks the system once for the size, the identity and the bytes of an object."""
 
     def look(self, path: str) -> tuple[int, str, Callable[[], Memory]]:
