@@ -61,7 +61,12 @@ from lancecy.scanning.options import (
     check_blob_handling,
     checked_scan_options,
 )
-from lancecy.scanning.pandas_metadata import DtypeBackend, check_dtype_backend
+from lancecy.scanning.pandas_metadata import (
+    PANDAS_DEFAULTS,
+    DtypeBackend,
+    PandasOptions,
+    check_dtype_backend,
+)
 from lancecy.scanning.request import Columns, ScanRequest, default_batch_size, make_request, positive
 from lancecy.scanning.take import Indices, as_row_numbers, take_row_ids, take_rows
 from lancecy.scanning.task import ScanSpec
@@ -100,7 +105,13 @@ __all__ = [
     "opening",
 ]
 
+
+class FrameOptions(ScanOptions, PandasOptions, total=False):
+    """Options of a scan, and of making a frame of its rows."""
+
+
 scanning = shared_options(ScanOptions, SCAN_DEFAULTS, UNSUPPORTED_SCANS)
+_framing = shared_options(FrameOptions, {**SCAN_DEFAULTS, **PANDAS_DEFAULTS}, UNSUPPORTED_SCANS)
 _UNSUPPORTED_OPENS = {
     **dict.fromkeys(
         ("index_cache_size", "index_cache_size_bytes", "metadata_cache_size_bytes"),
@@ -329,7 +340,7 @@ class Scans(ABC):
         """The rows as a stream of record batches in bounded memory; arguments as for :meth:`Dataset.scanner`."""
         return self.scanner(columns, filter, limit, offset, **options).to_batches()
 
-    @scanning
+    @_framing
     def to_pandas(
         self,
         columns: Columns = None,
@@ -339,7 +350,7 @@ class Scans(ABC):
         *,
         dtype_backend: DtypeBackend = "pyarrow",
         blob_mode: BlobMode | None = None,
-        **options: Unpack[ScanOptions],
+        **options: Unpack[FrameOptions],
     ) -> pd.DataFrame:
         """The rows as a pandas DataFrame; other arguments as for :meth:`Dataset.scanner`.
 
@@ -355,6 +366,9 @@ class Scans(ABC):
             What blob columns, also in structs, have: files as of :meth:`Dataset.take_blobs`, bytes, or descriptors. By
             default ``blob_handling`` says it; if that is not given either, files, and descriptors in lists and with
             ``include_deleted_rows``.
+        **options
+            Also those of ``pyarrow.Table.to_pandas``, such as ``types_mapper`` and ``self_destruct``. With any of these, the
+            dtypes are those of pyarrow and its ``types_mapper``, whatever ``dtype_backend`` is, as in pylance.
 
         Notes
         -----
@@ -370,8 +384,10 @@ class Scans(ABC):
         ['int64[pyarrow]', 'int64']
         """
         check_dtype_backend(dtype_backend)
-        scanner = self.scanner(columns, filter, limit, offset, **options)
-        return scanner.to_pandas(dtype_backend, blob_mode=blob_mode)
+        given: Any = {name: value for name, value in options.items() if name in PANDAS_DEFAULTS}
+        scanned: Any = {name: value for name, value in options.items() if name not in PANDAS_DEFAULTS}
+        scanner = self.scanner(columns, filter, limit, offset, **scanned)
+        return scanner.to_pandas(dtype_backend, blob_mode=blob_mode, **given)
 
     @scanning
     def to_polars(
