@@ -112,18 +112,17 @@ class FrameOptions(ScanOptions, PandasOptions, total=False):
 
 scanning = shared_options(ScanOptions, SCAN_DEFAULTS, UNSUPPORTED_SCANS)
 _framing = shared_options(FrameOptions, {**SCAN_DEFAULTS, **PANDAS_DEFAULTS}, UNSUPPORTED_SCANS)
-_UNSUPPORTED_OPENS = {
-    **dict.fromkeys(
-        ("index_cache_size", "index_cache_size_bytes", "metadata_cache_size_bytes"),
-        "session=lancecy.Session(cache_bytes=…) sets the size of the cache",
-    ),
-    "block_size": "ranges are merged as the storage needs it",
-    "read_params": "ranges are merged as the storage needs it",
-    "base_store_params": UNSUPPORTED_WRITES["base_store_params"],
-}
+_HINTS = (
+    "block_size",
+    "index_cache_size",
+    "index_cache_size_bytes",
+    "metadata_cache_size_bytes",
+    "read_params",
+)
+_UNSUPPORTED_OPENS = {"base_store_params": UNSUPPORTED_WRITES["base_store_params"]}
 
 
-@checked_arguments({**_UNSUPPORTED_OPENS, **WITHOUT_SCAN_OPTIONS}, NAMESPACE_ALIASES)
+@checked_arguments({**_UNSUPPORTED_OPENS, **WITHOUT_SCAN_OPTIONS}, NAMESPACE_ALIASES, _HINTS)
 def dataset(
     uri: str | os.PathLike[str] | None = None,
     version: Reference = None,
@@ -191,6 +190,11 @@ def dataset(
     Returns
     -------
     Dataset
+
+    Notes
+    -----
+    pylance's ``block_size``, ``read_params`` and sizes of caches are taken and have no effect: the storage tells how ranges
+    are merged, and ``session=lancecy.Session(cache_bytes=…)`` has the size of the cache.
 
     Raises
     ------
@@ -437,6 +441,10 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
     _refused_names = DATASET_NAMES
 
     def __init__(self, snapshot: Snapshot, default_scan_options: Mapping[str, Any] | None = None) -> None:
+        if not isinstance(snapshot, Snapshot):
+            raise TypeError(
+                f"lancecy.dataset({snapshot!r}) opens a table, with the arguments of pylance's LanceDataset"
+            )
         self._current = _Current(snapshot)
         self._scan_defaults = default_scan_options or {}
         self._session = snapshot.session
