@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lancecy.changes.compact import DatasetOptimizer as DatasetOptimizer
     from lancecy.changes.explain_cleanup import CleanupExplanation as CleanupExplanation
     from lancecy.changes.merge_insert import MergeInsertBuilder as MergeInsertBuilder
+    from lancecy.changes.transactions import LANCE_COMMIT_MESSAGE_KEY as LANCE_COMMIT_MESSAGE_KEY
     from lancecy.changes.transactions import Transaction as Transaction
     from lancecy.inspection.sizes import DatasetStats as DatasetStats
     from lancecy.inspection.sizes import DataStatistics as DataStatistics
@@ -53,7 +54,7 @@ _HOMES = {
     "lancecy.changes.compact": "DatasetOptimizer",
     "lancecy.changes.explain_cleanup": "CleanupExplanation",
     "lancecy.changes.merge_insert": "MergeInsertBuilder",
-    "lancecy.changes.transactions": "Transaction",
+    "lancecy.changes.transactions": "LANCE_COMMIT_MESSAGE_KEY Transaction",
     "lancecy.inspection.sizes": "DataStatistics DatasetStats FieldStatistics",
     "lancecy.interop.sql": "SqlQuery SqlQueryBuilder",
     "lancecy.scanning.order": "ColumnOrdering",

@@ -774,7 +774,12 @@ def logical_type_of(data_type: pa.DataType) -> str:
         return kind + (".struct" if types.is_struct(item) else "")
     if types.is_string_view(data_type) or types.is_binary_view(data_type):
         return "string" if types.is_string_view(data_type) else "binary"
-    raise UnsupportedError(f"the Lance format has no type for {data_type}", feature=str(data_type))
+    advice = ""
+    if types.is_list_view(data_type) or types.is_large_list_view(data_type):
+        advice = ": cast the column to lists, as with table.cast and pyarrow.list_"
+    elif types.is_run_end_encoded(data_type):
+        advice = ": cast the column with pyarrow.compute.run_end_decode"
+    raise UnsupportedError(f"the Lance format has no type for {data_type}{advice}", feature=str(data_type))
 
 
 def _item_type_of(field: pa.Field) -> str:

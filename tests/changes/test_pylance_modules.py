@@ -25,7 +25,7 @@ IMPORTS = {
     "commit": "CommitConflictError CommitLock",
     "dataset": (
         "AlterColumn Branch Branches BulkCommitResult CleanupExplanation CleanupStats ColumnOrdering DataStatistics "
-        "DatasetDelta DatasetOptimizer DatasetStats FieldStatistics Index IndexFile LanceDataset LanceOperation "
+        "DatasetDelta DatasetOptimizer DatasetStats FieldStatistics Index IndexFile LANCE_COMMIT_MESSAGE_KEY LanceDataset LanceOperation "
         "LanceScanner MergeInsertBuilder SqlQuery SqlQueryBuilder Tag Tags Transaction write_dataset"
     ),
     "file": (
