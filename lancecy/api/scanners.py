@@ -285,8 +285,10 @@ class Scanner:
         dtype_backend : "pyarrow", "numpy_nullable" or "numpy"
         blob_mode : "lazy", "bytes" or "descriptions", optional
             What blob columns have.
-        **options
-            As for ``pyarrow.Table.to_pandas``.
+
+        Notes
+        -----
+        Other arguments are those of pyarrow, as for :meth:`lancecy.Dataset.to_pandas`.
         """
         check_dtype_backend(dtype_backend)
         convert = partial(pandas_frame, dtype_backend=dtype_backend, **options)

@@ -156,9 +156,10 @@ def test_hints_of_pylance_about_requests_and_caches_have_no_effect(ds: lancecy.D
         "read_params": {"cache_repetition_index": True},
     }
     sizes: dict[str, Any] = {"index_cache_size_bytes": 1 << 20, "metadata_cache_size_bytes": 1 << 20}
+    wrong: dict[str, Any] = {"sesion": None}
     assert lancecy.dataset(ds.uri, version=1, **hints, **sizes).version == 1
     with pytest.raises(TypeError, match="did you mean"):
-        lancecy.dataset(ds.uri, sesion=None, **hints)  # type: ignore[call-overload]
+        lancecy.dataset(ds.uri, **hints, **wrong)
 
 
 def test_the_class_of_tables_names_the_function_that_opens_one(ds: lancecy.Dataset) -> None:
