@@ -27,16 +27,19 @@ and pandas, Dask, Spark, PyTorch, Numba and fsspec are imported only when they a
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 from lancecy.lazy_attributes import lazy_attributes
 
 if TYPE_CHECKING:
     from lancecy import arrow as arrow
+    from lancecy import blob as blob
     from lancecy import dask as dask
     from lancecy import errors as errors
     from lancecy import expr as expr
     from lancecy import fragment as fragment
+    from lancecy import indices as indices
     from lancecy import interop as interop
     from lancecy import namespace as namespace
     from lancecy import optimize as optimize
@@ -126,10 +129,12 @@ _HOMES = {
 _OTHERS = (
     "__version__",
     "arrow",
+    "blob",
     "dask",
     "errors",
     "expr",
     "fragment",
+    "indices",
     "interop",
     "namespace",
     "optimize",
@@ -140,3 +145,8 @@ _OTHERS = (
 )
 
 __getattr__, __dir__, __all__ = lazy_attributes(__name__, _HOMES, _OTHERS)
+
+# These modules have the names of functions, which an import of the module later would replace.
+for _module in ("commit", "dataset"):
+    importlib.import_module(f"{__name__}.{_module}")
+    del globals()[_module]

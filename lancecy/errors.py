@@ -438,6 +438,13 @@ class CommitError(LanceError, OSError):
 
     retryable: ClassVar[bool] = False
 
+    def __init__(self, what: str = "another writer committed first") -> None:
+        super().__init__(what)
+
+
+CommitConflictError = CommitError
+"""pylance's name."""
+
 
 class ConflictError(CommitError):
     """The change conflicts with a concurrent commit."""

@@ -13,7 +13,7 @@ Examples
 
 from __future__ import annotations
 
-from lancecy.api.datasets import LanceFragment
+from lancecy.api.datasets import FragmentSession, LanceFragment
 from lancecy.api.writers import write_fragments
 from lancecy.table.manifest import DataFile, DeletionFile
 from lancecy.write.fragments import DEFAULT_MAX_BYTES_PER_FILE
@@ -24,6 +24,7 @@ __all__ = [
     "DataFile",
     "DeletionFile",
     "FragmentMetadata",
+    "FragmentSession",
     "LanceFragment",
     "write_fragments",
 ]

@@ -13,7 +13,7 @@ import functools
 import inspect
 import operator
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, TypedDict, TypeVar, cast
 from uuid import UUID
 
@@ -29,6 +29,7 @@ def shared_options(
     defaults: Mapping[str, object],
     unsupported: Mapping[str, str] | None = None,
     aliases: Mapping[str, str] | None = None,
+    hints: Collection[str] = (),
 ) -> Callable[[F], F]:
     """Decorator for a function that ends in ``**options: Unpack[kind]``.
 
@@ -42,6 +43,8 @@ def shared_options(
         Options of other libraries that lancecy refuses, and the alternative to each.
     aliases : mapping of str to str, optional
         Other names that arguments are accepted under, and the name of each.
+    hints : collection of str
+        Options of other libraries that change no result: they are accepted, and have no effect.
 
     Returns
     -------
@@ -88,6 +91,7 @@ def shared_options(
         def checked(*args: Any, **given: Any) -> Any:
             if not given.keys() <= known:
                 given = _renamed(function.__name__, given, others) if others else given
+                given = {name: value for name, value in given.items() if name not in hints}
                 given = _accepted(function.__name__, given, known, refused)
             _check({**dict(zip(names, args, strict=False)), **given}, checks)
             return function(*args, **given)
@@ -103,13 +107,16 @@ class _NoOptions(TypedDict):
 
 
 def checked_arguments(
-    unsupported: Mapping[str, str] | None = None, aliases: Mapping[str, str] | None = None
+    unsupported: Mapping[str, str] | None = None,
+    aliases: Mapping[str, str] | None = None,
+    hints: Collection[str] = (),
 ) -> Callable[[F], F]:
     """Decorator for a function without shared options.
 
     Parameters
     ----------
     unsupported, aliases : mapping of str to str, optional
+    hints : collection of str
         As for :func:`shared_options`.
 
     Examples
@@ -121,7 +128,7 @@ def checked_arguments(
         ...
     TypeError: size is a whole number, not '3'
     """
-    return shared_options(_NoOptions, {}, unsupported, aliases)
+    return shared_options(_NoOptions, {}, unsupported, aliases, hints)
 
 
 def check_options(kind: type[Any], given: Mapping[str, object]) -> None:

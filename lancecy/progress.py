@@ -6,11 +6,12 @@ operation; its exceptions are not caught, so raising one stops the operation.
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import abstractmethod
+from typing import Any, Protocol
 
 from lancecy.records import dataclass
 
-__all__ = ["Progress", "Step", "silent"]
+__all__ = ["FragmentWriteProgress", "Progress", "Step", "silent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,29 @@ class Progress(Protocol):
         Parameters
         ----------
         step : Step
+        """
+
+
+class FragmentWriteProgress(Protocol):
+    """An object that is told of each data file of a write, under pylance's name; a base class for such objects."""
+
+    @abstractmethod
+    def begin(self, fragment: Any, /) -> None:
+        """Called when a data file begins.
+
+        Parameters
+        ----------
+        fragment : lancecy.FragmentMetadata
+            It has no rows yet.
+        """
+
+    @abstractmethod
+    def complete(self, fragment: Any, /) -> None:
+        """Called when a data file is written.
+
+        Parameters
+        ----------
+        fragment : lancecy.FragmentMetadata
         """
 
 

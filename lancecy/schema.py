@@ -5,7 +5,7 @@ tree with look-ups. This is the only module that translates ``logical_type`` str
 to Arrow types (file sheet 0.1 section 2, table sheet 1.2). Extension types are restored
 if they are registered with Arrow or among those of :mod:`lancecy.arrow`. Others stay
 inert: the storage type is used, and the extension's name and metadata stay in the
-field's metadata.
+field's metadata. Code for pylance imports ``LanceSchema``, ``schema_to_json`` and ``json_to_schema`` from here, too.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from lancecy.arrow import extension_type
 from lancecy.errors import ColumnNotFoundError, FormatError, LimitError, UnsupportedError, printable
+from lancecy.lazy_attributes import lazy_attributes
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.records import dataclass
 
@@ -34,6 +35,12 @@ __all__ = [
     "restored",
     "split_name",
 ]
+
+_PYLANCE = {
+    "lancecy.api.lance_schema": "LanceSchema",
+    "lancecy.schema_json": "json_to_schema schema_to_json",
+}
+__getattr__ = lazy_attributes(__name__, _PYLANCE)[0]
 
 _PLAIN_TYPES: dict[str, pa.DataType] = {
     "null": pa.null(),
@@ -263,7 +270,7 @@ class Field:
 
     def __reduce__(self) -> tuple[object, ...]:
         # Hashes of texts differ between processes.
-        return Field, tuple(getattr(self, part.name) for part in fields(self) if part.init)
+        return type(self), tuple(getattr(self, part.name) for part in fields(self) if part.init)
 
     def walk(self) -> Iterator[Field]:
         """This field and everything below it, depth first."""
@@ -767,7 +774,12 @@ def logical_type_of(data_type: pa.DataType) -> str:
         return kind + (".struct" if types.is_struct(item) else "")
     if types.is_string_view(data_type) or types.is_binary_view(data_type):
         return "string" if types.is_string_view(data_type) else "binary"
-    raise UnsupportedError(f"the Lance format has no type for {data_type}", feature=str(data_type))
+    advice = ""
+    if types.is_list_view(data_type) or types.is_large_list_view(data_type):
+        advice = ": cast the column to lists, as with table.cast and pyarrow.list_"
+    elif types.is_run_end_encoded(data_type):
+        advice = ": cast the column with pyarrow.compute.run_end_decode"
+    raise UnsupportedError(f"the Lance format has no type for {data_type}{advice}", feature=str(data_type))
 
 
 def _item_type_of(field: pa.Field) -> str:

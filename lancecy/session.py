@@ -75,7 +75,18 @@ class Session:
     [1, 2, 3]
     """
 
-    @checked_arguments()
+    @checked_arguments(
+        {
+            **dict.fromkeys(
+                ("index_cache_size_bytes", "metadata_cache_size_bytes"),
+                "cache_bytes=… is the size of the one cache for both",
+            ),
+            **dict.fromkeys(
+                ("index_cache_backend", "metadata_cache_backend", "store_registry"),
+                "a session has a cache in memory, and stores by their URIs",
+            ),
+        }
+    )
     def __init__(
         self, limits: Limits = DEFAULT_LIMITS, cache_bytes: int = 256 << 20, threads: int | None = None
     ) -> None:

@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from lancecy.api.binary_scans import blob_columns, column_paths
 from lancecy.api.scanners import BlobMode, Scanner
 from lancecy.blobs.take import take_blobs
 from lancecy.errors import UnsupportedError, printable
-from lancecy.scanning.pandas_metadata import DtypeBackend, pandas_frame
 from lancecy.schema import Field, join_name
 
 __all__ = ["frame_with_blobs"]
@@ -29,7 +29,7 @@ def frame_with_blobs(
     remake: Callable[[Mapping[str, Any]], Scanner],
     has_handling: bool,
     scanner: Scanner,
-    dtype_backend: DtypeBackend,
+    convert: Callable[[pa.Table], Any],
     blob_mode: BlobMode | None,
 ) -> Any:
     """The result of a scan as a pandas DataFrame.
@@ -41,7 +41,8 @@ def frame_with_blobs(
     has_handling : bool
         Whether ``blob_handling`` was given.
     scanner : Scanner
-    dtype_backend : "pyarrow", "numpy_nullable" or "numpy"
+    convert : function
+        Makes a frame of a table.
     blob_mode : "lazy", "bytes" or "descriptions", optional
         See :meth:`lancecy.Dataset.to_pandas`.
 
@@ -55,11 +56,11 @@ def frame_with_blobs(
     if blob_mode is not None and blob_mode not in _HANDLING:
         raise ValueError(f"blob_mode is {blob_mode!r}, not one of {', '.join(_HANDLING)}")
     if blob_mode is None and has_handling:
-        return pandas_frame(scanner.to_table(), dtype_backend)
+        return convert(scanner.to_table())
     if blob_mode == "bytes" or has_handling:
         scanner = remake({"blob_handling": _HANDLING[blob_mode or "lazy"]})
     if blob_mode in ("bytes", "descriptions"):
-        return pandas_frame(scanner.to_table(), dtype_backend)
+        return convert(scanner.to_table())
     found = blob_columns(scanner._context, scanner.request)
     for name, field in found.items():
         if blob_mode is not None and sum(node.is_blob for node in field.walk()) > len([*_blob_paths(field)]):
@@ -70,19 +71,20 @@ def frame_with_blobs(
             )
     found = {name: field for name, field in found.items() if [*_blob_paths(field)]}
     if not found or (blob_mode is None and scanner.request.with_deleted):
-        return pandas_frame(scanner.to_table(), dtype_backend)
+        return convert(scanner.to_table())
     addressed = remake({"blob_handling": _HANDLING["lazy"], "with_row_address": True})
-    return _frame_of_files(addressed, found, dtype_backend, _ADDRESS in scanner.schema.names)
+    return _frame_of_files(addressed, found, convert, _ADDRESS in scanner.schema.names)
 
 
 def _frame_of_files(
-    scanner: Scanner, columns: Mapping[str, Field], dtype_backend: DtypeBackend, with_address: bool
+    scanner: Scanner, columns: Mapping[str, Field], convert: Callable[[pa.Table], Any], with_address: bool
 ) -> Any:
     """The result of a scan that has the addresses of the rows, with a file for each blob, None for nulls."""
     context, table = scanner._context, scanner.to_table()
     paths = column_paths(context, scanner.request)
     take = partial(take_blobs, context, addresses=table[_ADDRESS].combine_chunks())
-    frame = pandas_frame(table if with_address else table.drop_columns([_ADDRESS]), dtype_backend)
+    # A table of its own, whose columns may be freed.
+    frame = convert(table.select([name for name in table.column_names if with_address or name != _ADDRESS]))
     for name, field in columns.items():
         values = table[name].to_pylist()
         for inner in _blob_paths(field):

@@ -30,6 +30,7 @@ from lancecy.api.changes import Changes
 from lancecy.api.clones import Clones
 from lancecy.api.diff import TableDiff, compare
 from lancecy.api.history import History
+from lancecy.api.lance_schema import LanceSchema
 from lancecy.api.named_tables import NAMESPACE_ALIASES, with_place
 from lancecy.api.pylance_names import DATASET_NAMES, FRAGMENT_NAMES, CallableDict, RefusedNames
 from lancecy.api.refs import Tags
@@ -60,7 +61,12 @@ from lancecy.scanning.options import (
     check_blob_handling,
     checked_scan_options,
 )
-from lancecy.scanning.pandas_metadata import DtypeBackend, check_dtype_backend
+from lancecy.scanning.pandas_metadata import (
+    PANDAS_DEFAULTS,
+    DtypeBackend,
+    PandasOptions,
+    check_dtype_backend,
+)
 from lancecy.scanning.request import Columns, ScanRequest, default_batch_size, make_request, positive
 from lancecy.scanning.take import Indices, as_row_numbers, take_row_ids, take_rows
 from lancecy.scanning.task import ScanSpec
@@ -99,19 +105,24 @@ __all__ = [
     "opening",
 ]
 
+
+class FrameOptions(ScanOptions, PandasOptions, total=False):
+    """Options of a scan, and of making a frame of its rows."""
+
+
 scanning = shared_options(ScanOptions, SCAN_DEFAULTS, UNSUPPORTED_SCANS)
-_UNSUPPORTED_OPENS = {
-    **dict.fromkeys(
-        ("index_cache_size", "index_cache_size_bytes", "metadata_cache_size_bytes"),
-        "session=lancecy.Session(cache_bytes=…) sets the size of the cache",
-    ),
-    "block_size": "ranges are merged as the storage needs it",
-    "read_params": "ranges are merged as the storage needs it",
-    "base_store_params": UNSUPPORTED_WRITES["base_store_params"],
-}
+_framing = shared_options(FrameOptions, {**SCAN_DEFAULTS, **PANDAS_DEFAULTS}, UNSUPPORTED_SCANS)
+_HINTS = (
+    "block_size",
+    "index_cache_size",
+    "index_cache_size_bytes",
+    "metadata_cache_size_bytes",
+    "read_params",
+)
+_UNSUPPORTED_OPENS = {"base_store_params": UNSUPPORTED_WRITES["base_store_params"]}
 
 
-@checked_arguments({**_UNSUPPORTED_OPENS, **WITHOUT_SCAN_OPTIONS}, NAMESPACE_ALIASES)
+@checked_arguments({**_UNSUPPORTED_OPENS, **WITHOUT_SCAN_OPTIONS}, NAMESPACE_ALIASES, _HINTS)
 def dataset(
     uri: str | os.PathLike[str] | None = None,
     version: Reference = None,
@@ -165,7 +176,7 @@ def dataset(
     commit_lock : function, optional
         As in pylance: takes the version that is about to be published and returns a context manager, under which its
         manifest is written. All writers of the table must give a lock that excludes the others. Raise
-        ``lancecy.errors.RetryableConflictError`` in it, or pylance's ``CommitConflictError``, if another writer has the
+        ``lancecy.commit.CommitConflictError`` in it, or pylance's, if another writer has the
         version: the commit is then tried again.
     replicas : mapping of str to sequence of str, optional
         Places with copies of the files of bases, such as ``{"us-east": ["s3://near/data", "s3://far/data"]}``: data and
@@ -179,6 +190,11 @@ def dataset(
     Returns
     -------
     Dataset
+
+    Notes
+    -----
+    pylance's ``block_size``, ``read_params`` and sizes of caches are taken and have no effect: the storage tells how ranges
+    are merged, and ``session=lancecy.Session(cache_bytes=…)`` has the size of the cache.
 
     Raises
     ------
@@ -328,7 +344,7 @@ class Scans(ABC):
         """The rows as a stream of record batches in bounded memory; arguments as for :meth:`Dataset.scanner`."""
         return self.scanner(columns, filter, limit, offset, **options).to_batches()
 
-    @scanning
+    @_framing
     def to_pandas(
         self,
         columns: Columns = None,
@@ -338,7 +354,7 @@ class Scans(ABC):
         *,
         dtype_backend: DtypeBackend = "pyarrow",
         blob_mode: BlobMode | None = None,
-        **options: Unpack[ScanOptions],
+        **options: Unpack[FrameOptions],
     ) -> pd.DataFrame:
         """The rows as a pandas DataFrame; other arguments as for :meth:`Dataset.scanner`.
 
@@ -354,6 +370,9 @@ class Scans(ABC):
             What blob columns, also in structs, have: files as of :meth:`Dataset.take_blobs`, bytes, or descriptors. By
             default ``blob_handling`` says it; if that is not given either, files, and descriptors in lists and with
             ``include_deleted_rows``.
+        **options
+            Also those of ``pyarrow.Table.to_pandas``, such as ``types_mapper`` and ``self_destruct``. With any of these, the
+            dtypes are those of pyarrow and its ``types_mapper``, whatever ``dtype_backend`` is, as in pylance.
 
         Notes
         -----
@@ -369,8 +388,10 @@ class Scans(ABC):
         ['int64[pyarrow]', 'int64']
         """
         check_dtype_backend(dtype_backend)
-        scanner = self.scanner(columns, filter, limit, offset, **options)
-        return scanner.to_pandas(dtype_backend, blob_mode=blob_mode)
+        given: Any = {name: value for name, value in options.items() if name in PANDAS_DEFAULTS}
+        scanned: Any = {name: value for name, value in options.items() if name not in PANDAS_DEFAULTS}
+        scanner = self.scanner(columns, filter, limit, offset, **scanned)
+        return scanner.to_pandas(dtype_backend, blob_mode=blob_mode, **given)
 
     @scanning
     def to_polars(
@@ -420,6 +441,10 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
     _refused_names = DATASET_NAMES
 
     def __init__(self, snapshot: Snapshot, default_scan_options: Mapping[str, Any] | None = None) -> None:
+        if not isinstance(snapshot, Snapshot):
+            raise TypeError(
+                f"lancecy.dataset({snapshot!r}) opens a table, with the arguments of pylance's LanceDataset"
+            )
         self._current = _Current(snapshot)
         self._scan_defaults = default_scan_options or {}
         self._session = snapshot.session
@@ -457,8 +482,11 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
 
     @property
     def lance_schema(self) -> Any:
-        """The schema in the format's terms: fields with ids (:class:`lancecy.schema.Schema`)."""
-        return self._snapshot.schema
+        """The schema in the format's terms: fields with ids (:class:`lancecy.schema.LanceSchema`).
+
+        Its fields, and their names, ids and children, are values, and also methods, as in pylance.
+        """
+        return self._current.lance_schema
 
     @property
     def max_field_id(self) -> int:
@@ -1431,6 +1459,10 @@ class _Current:
     def context(self) -> ScanContext:
         # Made on first use: it needs all fragments, and making thousands of them takes longer than opening the table.
         return ScanContext(self.snapshot, self.snapshot.session)
+
+    @cached_property
+    def lance_schema(self) -> LanceSchema:
+        return LanceSchema.of(self.snapshot.schema)
 
 
 def _reopen(

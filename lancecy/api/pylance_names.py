@@ -24,7 +24,7 @@ DATASET_NAMES: Mapping[str, str] = {
     "create_index": _VECTORS,
     "drop": "remove the folder of the table, or use drop_table of a namespace",
     "filter": _ARROW,
-    "from_pydantic_model": "write_dataset takes rows as dictionaries",
+    "from_pydantic_model": "write_dataset takes rows as a list of models, or as dictionaries with schema=",
     "get_ivf_model": _VECTORS,
     "initial_storage_options": _OPTIONS,
     "initialize_mem_wal": _LOG,

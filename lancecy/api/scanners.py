@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 
 import pyarrow as pa
 
 from lancecy.encodings.arrow.columns import taken
 from lancecy.errors import with_short_tracebacks
 from lancecy.inspection import display
-from lancecy.keyword_options import checked_arguments
+from lancecy.keyword_options import checked_arguments, shared_options
 from lancecy.scanning import threads
 from lancecy.scanning.analyze import Analysis, analyze
 from lancecy.scanning.batches import DEFAULT_BATCH_ROWS, cut, exact_batches, slice_rows, table_of
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.explain import Explanation, explain
 from lancecy.scanning.order import OrderBy, orderings, sort_positions, with_keys
-from lancecy.scanning.pandas_metadata import DtypeBackend, check_dtype_backend, pandas_frame
+from lancecy.scanning.pandas_metadata import (
+    PANDAS_DEFAULTS,
+    DtypeBackend,
+    PandasOptions,
+    check_dtype_backend,
+    pandas_frame,
+)
 from lancecy.scanning.plan import ScanPlan, kept_plan, plan
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanSpec
@@ -79,7 +86,7 @@ class Scanner:
             # Refuses missing or unordered keys before anything is read.
             sort_positions(table_of(context.projection(self._sorting).schema, [], 0), self._keys)
 
-    _frame: Callable[[Scanner, DtypeBackend, BlobMode | None], pd.DataFrame] | None = None
+    _frame: Callable[[Scanner, Callable[[pa.Table], Any], BlobMode | None], pd.DataFrame] | None = None
     """Makes the frame of a scan that a dataset made."""
 
     @property
@@ -263,8 +270,13 @@ class Scanner:
         """The stream as an Arrow record batch reader."""
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
 
+    @shared_options(PandasOptions, PANDAS_DEFAULTS)
     def to_pandas(
-        self, dtype_backend: DtypeBackend = "pyarrow", *, blob_mode: BlobMode | None = None
+        self,
+        dtype_backend: DtypeBackend = "pyarrow",
+        *,
+        blob_mode: BlobMode | None = None,
+        **options: Unpack[PandasOptions],
     ) -> pd.DataFrame:
         """The result as a pandas DataFrame; see :meth:`lancecy.Dataset.to_pandas`.
 
@@ -273,11 +285,16 @@ class Scanner:
         dtype_backend : "pyarrow", "numpy_nullable" or "numpy"
         blob_mode : "lazy", "bytes" or "descriptions", optional
             What blob columns have.
+
+        Notes
+        -----
+        Other arguments are those of pyarrow, as for :meth:`lancecy.Dataset.to_pandas`.
         """
         check_dtype_backend(dtype_backend)
+        convert = partial(pandas_frame, dtype_backend=dtype_backend, **options)
         if self._frame is not None:
-            return self._frame(self, dtype_backend, blob_mode)
-        frame: pd.DataFrame = pandas_frame(self.to_table(), dtype_backend)
+            return self._frame(self, convert, blob_mode)
+        frame: pd.DataFrame = convert(self.to_table())
         return frame
 
     def to_polars(self) -> pl.DataFrame:

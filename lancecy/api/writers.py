@@ -80,8 +80,8 @@ def write_dataset(
     data_obj : object
         A table, batch, reader or dataset of pyarrow; anything with ``__arrow_c_stream__`` (Polars, DuckDB and Spark
         frames, lancecy datasets and scanners); a pandas frame; a mapping of names to arrays, whose further dimensions
-        become fixed-size lists; a list or generator of rows as dictionaries; or an iterable of batches, tables or
-        frames. Generators are consumed lazily; the first rows decide the columns and their types, unless ``schema``
+        become fixed-size lists; a list or generator of rows as dictionaries; a list of Pydantic models; or an iterable
+        of batches, tables or frames. Generators are consumed lazily; the first rows decide the columns and their types, unless ``schema``
         does. A Dask DataFrame is written by :func:`lancecy.write_dask`.
     uri : str, path or Dataset, optional
         A Dataset supplies its session and options, and stays at its version.

@@ -212,7 +212,7 @@ class CompactionTask:
         ----------
         context : ScanContext
             The version that was planned.
-        progress : function of a Step, or FileProgress, optional
+        progress : function of a Step, or FragmentWriteProgress, optional
         durable : bool
             Whether files are synced to disk.
         tag : str
@@ -667,7 +667,7 @@ class _Together:
 
     Parameters
     ----------
-    callback : function of a Step, or FileProgress, optional
+    callback : function of a Step, or FragmentWriteProgress, optional
     total : int
         Rows of all groups.
     """

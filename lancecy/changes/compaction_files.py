@@ -45,7 +45,7 @@ class Rewriter:
     ----------
     context : ScanContext
     settings : CompactionSettings
-    progress : function of a Step, or FileProgress, optional
+    progress : function of a Step, or FragmentWriteProgress, optional
     durable : bool
         Whether written files are synced to disk.
     tag : str

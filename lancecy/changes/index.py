@@ -30,6 +30,15 @@ from lancecy.progress import Progress
 __all__ = ["IndexOptimizer", "Indices"]
 
 
+# Arguments of pylance for full-text indices, and those that it has in the configuration of other indices.
+_OF_TEXTS = (
+    *("document_granularity", "with_position", "block_size", "memory_limit", "num_workers", "base_tokenizer"),
+    *("language", "max_token_length", "lower_case", "stem", "remove_stop_words", "custom_stop_words"),
+    *("ascii_folding", "min_ngram_length", "max_ngram_length", "prefix_only"),
+)
+_OF_CONFIGS = ("rows_per_zone", "number_of_items", "probability", "zone_size")
+
+
 class Indices(IndexSegments):
     """The dataset methods for scalar indices."""
 
@@ -37,7 +46,8 @@ class Indices(IndexSegments):
         {
             "progress_callback": "progress=… takes a function of a lancecy.progress.Step",
             "format_version": "the format that pylance 14 reads is written",
-            "document_granularity": "there are no full-text indices",
+            **dict.fromkeys(_OF_TEXTS, "there are no full-text indices; filter with LIKE or contains()"),
+            **dict.fromkeys(_OF_CONFIGS, "index_type=lancecy.IndexConfig(…, {…}) has it"),
         }
     )
     def create_scalar_index(

@@ -22,6 +22,7 @@ from lancecy.changes.new_columns import ColumnChange, ColumnPlan, Planner, Retri
 from lancecy.changes.options import Durability, is_durable
 from lancecy.encodings.arrow.columns import ArrowArray, unsliced_rows
 from lancecy.errors import ColumnNotFoundError, SchemaError, printable
+from lancecy.expr.kinds import schema_without_views
 from lancecy.interop.streams import record_batches
 from lancecy.keyword_options import checked_arguments
 from lancecy.progress import Progress
@@ -58,7 +59,9 @@ class RightRows:
     """
 
     def __init__(self, data: Any, key: str, schema: pa.Schema | None = None) -> None:
-        table = record_batches(data, schema).read_all()
+        given = record_batches(data, schema).read_all()
+        plain = schema_without_views(given.schema)
+        table = given if plain == given.schema else given.cast(plain)
         if key not in table.schema.names:
             raise ColumnNotFoundError(key, table.schema.names, where="the rows to merge")
         self.keys: pa.ChunkedArray = table[key]

@@ -237,7 +237,7 @@ class WriteRequest:
     limits : FileLimits
     cast : bool
     durable : bool
-    progress : function of a Step, or FileProgress, or None
+    progress : function of a Step, or FragmentWriteProgress, or None
     config : mapping of str to str
         Configuration of a new table.
     external_blobs : "reference" or "ingest"

@@ -24,6 +24,7 @@ from lancecy.table.wire.outline import Outline
 from lancecy.write.operations import view_of
 
 __all__ = [
+    "LANCE_COMMIT_MESSAGE_KEY",
     "MadeVersion",
     "Transaction",
     "TransactionReads",
@@ -31,6 +32,9 @@ __all__ = [
     "transactions_by_version",
     "versions_between",
 ]
+
+LANCE_COMMIT_MESSAGE_KEY = COMMIT_MESSAGE
+"""Key of the commit message among the properties of a transaction; pylance's name."""
 
 
 @dataclass(frozen=True)

@@ -174,7 +174,7 @@ class WrittenZones(WriteProgress):
         Parameters
         ----------
         columns : bool or sequence of str
-        callback : function of a Step, or FileProgress, optional
+        callback : function of a Step, or FragmentWriteProgress, optional
         data : object
             The rows, whose number may be known.
 

@@ -8,7 +8,16 @@ from __future__ import annotations
 import pyarrow as pa
 from pyarrow import lib
 
-__all__ = ["CLOCK_TYPE", "common_type", "family", "int_limits", "is_clock", "is_number", "plain_type"]
+__all__ = [
+    "CLOCK_TYPE",
+    "common_type",
+    "family",
+    "int_limits",
+    "is_clock",
+    "is_number",
+    "plain_type",
+    "schema_without_views",
+]
 
 CLOCK_TYPE = pa.timestamp("ns", "-00:00")
 """The type of ``now()`` inside an expression: an instant that also has a reading on clocks without a zone, in UTC.
@@ -76,6 +85,38 @@ def plain_type(data_type: pa.DataType) -> pa.DataType:
     if types.is_float16(data_type):
         return pa.float32()
     return data_type
+
+
+def schema_without_views(schema: pa.Schema) -> pa.Schema:
+    """The schema with ordinary strings and bytes for views, at any depth: Arrow takes no rows of views.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+
+    Examples
+    --------
+    >>> schema_without_views(pa.schema({"a": pa.list_(pa.string_view())})).field("a").type
+    ListType(list<item: string>)
+    """
+    return pa.schema([_field_without_views(field) for field in schema], schema.metadata)
+
+
+def _field_without_views(field: pa.Field) -> pa.Field:
+    types, kind = pa.types, field.type
+    if types.is_string_view(kind) or types.is_binary_view(kind):
+        return field.with_type(plain_type(kind))
+    if types.is_struct(kind):
+        return field.with_type(pa.struct([_field_without_views(member) for member in kind]))
+    if types.is_map(kind):
+        key, item = _field_without_views(kind.key_field), _field_without_views(kind.item_field)
+        return field.with_type(pa.map_(key, item, kind.keys_sorted))
+    if types.is_fixed_size_list(kind):
+        return field.with_type(pa.list_(_field_without_views(kind.value_field), kind.list_size))
+    if types.is_list(kind) or types.is_large_list(kind):
+        make = pa.list_ if types.is_list(kind) else pa.large_list
+        return field.with_type(make(_field_without_views(kind.value_field)))
+    return field
 
 
 def int_limits(data_type: pa.DataType) -> tuple[int, int]:

@@ -16,4 +16,20 @@
 
 Readers work with field ids and need no table; the file with the dictionary values of a 0.1 table (its manifest) is
 passed as a plain ``SourceFile``.
+
+Code for pylance imports ``LanceFileReader`` and what it returns from here; these classes are in ``lancecy.api``.
 """
+
+from __future__ import annotations
+
+from lancecy.lazy_attributes import lazy_attributes
+
+_PYLANCE = {
+    "lancecy.api.file_writer": "LanceFileWriter",
+    "lancecy.api.files": (
+        "LanceBufferDescriptor LanceColumnMetadata LanceFileMetadata LanceFileReader LanceFileStatistics "
+        "LancePageMetadata ReaderResults"
+    ),
+}
+
+__getattr__ = lazy_attributes(__name__, _PYLANCE)[0]

@@ -152,6 +152,8 @@ def _reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
     if isinstance(data, pa.RecordBatch):
         return pa.RecordBatchReader.from_batches(data.schema, [data])
     _check_rows(data)
+    if isinstance(data, Sequence) and data and hasattr(type(data[0]), "model_dump"):
+        return _reader([row.model_dump() if hasattr(row, "model_dump") else row for row in data], schema)
     if _is_pandas(data):
         return table_of_pandas(data, schema).to_reader()
     if _has_objects(data):

@@ -8,16 +8,52 @@ make every table that carries it unreadable as a DataFrame.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_args
 
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["DtypeBackend", "check_dtype_backend", "pandas_frame", "to_frame"]
+__all__ = [
+    "PANDAS_DEFAULTS",
+    "DtypeBackend",
+    "PandasOptions",
+    "check_dtype_backend",
+    "pandas_frame",
+    "to_frame",
+]
 
 DtypeBackend: TypeAlias = Literal["pyarrow", "numpy_nullable", "numpy"]
 """The dtypes of a frame: those of Arrow, pandas' own with nulls, or those of NumPy."""
+
+
+class PandasOptions(TypedDict, total=False):
+    """Arguments of ``pyarrow.Table.to_pandas``, under its names."""
+
+    types_mapper: Callable[[pa.DataType], Any] | None
+    categories: Sequence[str] | None
+    strings_to_categorical: bool
+    zero_copy_only: bool
+    integer_object_nulls: bool
+    date_as_object: bool
+    timestamp_as_object: bool
+    use_threads: bool
+    deduplicate_objects: bool
+    ignore_metadata: bool
+    safe: bool
+    split_blocks: bool
+    self_destruct: bool
+    maps_as_pydicts: str | None
+    coerce_temporal_nanoseconds: bool
+
+
+_TRUE = ("date_as_object", "use_threads", "deduplicate_objects", "safe")
+PANDAS_DEFAULTS: dict[str, Any] = {
+    **dict.fromkeys(PandasOptions.__annotations__, False),
+    **dict.fromkeys(("types_mapper", "categories", "maps_as_pydicts")),
+    **dict.fromkeys(_TRUE, True),
+}
+"""Default of each option, those of pyarrow."""
 
 _KEY = b"pandas"
 # About 200 bytes a column; a text beyond what any limit on columns allows is invalid.
@@ -57,7 +93,9 @@ def check_dtype_backend(dtype_backend: str) -> None:
         )
 
 
-def pandas_frame(table: pa.Table, dtype_backend: DtypeBackend = "pyarrow") -> Any:
+def pandas_frame(
+    table: pa.Table, dtype_backend: DtypeBackend = "pyarrow", **options: Unpack[PandasOptions]
+) -> Any:
     """Convert a table to a DataFrame with dtypes of a kind.
 
     Parameters
@@ -65,6 +103,8 @@ def pandas_frame(table: pa.Table, dtype_backend: DtypeBackend = "pyarrow") -> An
     table : pa.Table
     dtype_backend : "pyarrow", "numpy_nullable" or "numpy"
         As in pandas. With "numpy_nullable", columns without such a dtype get the one of "numpy".
+    **options
+        As for ``pyarrow.Table.to_pandas``. With any of them, the dtypes are those that it gives.
 
     Returns
     -------
@@ -84,6 +124,8 @@ def pandas_frame(table: pa.Table, dtype_backend: DtypeBackend = "pyarrow") -> An
     import pandas as pd
 
     check_dtype_backend(dtype_backend)
+    if options:
+        return to_frame(table, **options)
     if dtype_backend == "pyarrow":
         return to_frame(table, pd.ArrowDtype)
     return to_frame(_with_numpy_names(table), _nullable if dtype_backend == "numpy_nullable" else None)
@@ -122,7 +164,13 @@ def _is_numpy(name: str) -> bool:
     return True
 
 
-def to_frame(table: pa.Table, types_mapper: Callable[[pa.DataType], Any] | None) -> Any:
+def to_frame(
+    table: pa.Table,
+    types_mapper: Callable[[pa.DataType], Any] | None = None,
+    *,
+    self_destruct: bool = False,
+    **options: Any,
+) -> Any:
     """Convert a table to a DataFrame, with the index recorded in its metadata if there is one.
 
     Parameters
@@ -130,6 +178,10 @@ def to_frame(table: pa.Table, types_mapper: Callable[[pa.DataType], Any] | None)
     table : pa.Table
     types_mapper : function or None
         From Arrow type to pandas dtype, as for ``pa.Table.to_pandas``.
+    self_destruct : bool
+        Free columns of the table while it is converted; not with such metadata, which may be wrong.
+    **options
+        Other arguments of ``pa.Table.to_pandas``.
 
     Returns
     -------
@@ -149,15 +201,15 @@ def to_frame(table: pa.Table, types_mapper: Callable[[pa.DataType], Any] | None)
     """
     metadata = dict(table.schema.metadata or {})
     if _KEY not in metadata:
-        return table.to_pandas(types_mapper=types_mapper)
+        return table.to_pandas(types_mapper=types_mapper, self_destruct=self_destruct, **options)
     if _is_sound(metadata[_KEY]):
         try:
-            return table.to_pandas(types_mapper=types_mapper)
+            return table.to_pandas(types_mapper=types_mapper, **options)
         except _COMPLAINTS:
             # The values themselves may be at fault: then the error is raised below.
             pass
     del metadata[_KEY]
-    return table.replace_schema_metadata(metadata or None).to_pandas(types_mapper=types_mapper)
+    return table.replace_schema_metadata(metadata or None).to_pandas(types_mapper=types_mapper, **options)
 
 
 def _is_sound(text: bytes) -> bool:

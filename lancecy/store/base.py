@@ -9,16 +9,16 @@ are views of a memory map or of the store's own object.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import BinaryIO, Protocol, TypeAlias, runtime_checkable
+from typing import BinaryIO, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.records import dataclass
 
-__all__ = ["Memory", "ObjectMeta", "PutMode", "Store", "StoreTraits"]
+__all__ = ["LooksOnce", "Memory", "ObjectMeta", "PutMode", "Store", "StoreTraits", "looks_once"]
 
 Memory: TypeAlias = NDArray[np.uint8]
 
@@ -128,3 +128,19 @@ class Store(Protocol):
 
     def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
         """Objects directly or indirectly below the folder ``prefix`` ("" = everything), in name order."""
+
+
+class LooksOnce(Store, Protocol):
+    """A mapped store that asks the system once for the size, the identity and the bytes of an object."""
+
+    def look(self, path: str) -> tuple[int, str, Callable[[], Memory]]:
+        """Size and identity of an object (raises as ``head``), and a function for its bytes.
+
+        The function does not look at the object again, and raises as ``get``.
+        """
+
+
+def looks_once(store: Store) -> TypeGuard[LooksOnce]:
+    """Whether a store is mapped and has :meth:`LooksOnce.look`; wrappers of stores are mapped without it."""
+    # A fraction of the time of ``isinstance`` with a protocol, and this is asked for each file.
+    return store.traits.is_mapped and hasattr(store, "look")

@@ -12,10 +12,11 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from copy import copy
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
 from typing import BinaryIO, NoReturn, cast
 
@@ -32,7 +33,7 @@ from lancecy.store.paths import check_path, check_prefix, is_safe_path
 from lancecy.store.ranges import check_range
 from lancecy.store.upload import Upload
 
-__all__ = ["MAPPED", "NETWORK", "PREAD", "LocalStore", "file_identity", "open_local"]
+__all__ = ["MAPPED", "NETWORK", "PREAD", "LocalStore", "open_local"]
 
 MAPPED = StoreTraits(is_mapped=True, create_is_atomic=True, concurrency=1, merge_gap=0, merge_cap=1 << 30)
 """Traits of a store that maps its files."""
@@ -109,18 +110,21 @@ class LocalStore:
     # Reading
 
     def head(self, path: str) -> ObjectMeta:
-        return _meta(path, self.status(path))
+        return _meta(path, self._looked(path))
 
-    def status(self, path: str) -> os.stat_result:
-        """What the system knows of a file (raises as :meth:`head`); ``file_identity`` makes its identity of it."""
+    def look(self, path: str) -> tuple[int, str, Callable[[], Memory]]:
+        """See ``base.LooksOnce``."""
+        status = self._looked(path)
+        return status.st_size, _identity(status), partial(self._bytes, path, status)
+
+    def _looked(self, path: str) -> os.stat_result:
         check_path(path)
         try:
             return self._status(path)
         except OSError as error:
             self._fail(error, "stat", path)
 
-    def whole(self, path: str, status: os.stat_result) -> Memory:
-        """All bytes of a file of a mapped store that :meth:`status` has just looked at, without another look."""
+    def _bytes(self, path: str, status: os.stat_result) -> Memory:
         try:
             return self._whole(path, status)
         except OSError as error:
@@ -457,13 +461,10 @@ def _name(path: str) -> str:
 
 
 def _meta(path: str, status: os.stat_result) -> ObjectMeta:
-    return ObjectMeta(
-        path, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC), file_identity(status)
-    )
+    return ObjectMeta(path, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC), _identity(status))
 
 
-def file_identity(status: os.stat_result) -> str:
-    """The ``identity`` of a file (see ``ObjectMeta``)."""
+def _identity(status: os.stat_result) -> str:
     return f"{status.st_ino:x}-{status.st_size:x}-{status.st_mtime_ns:x}"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -26,8 +26,7 @@ from lancecy.limits import Limits
 from lancecy.records import dataclass
 from lancecy.schema import Schema
 from lancecy.session import Session, default
-from lancecy.store.base import Memory, Store
-from lancecy.store.local import LocalStore, file_identity
+from lancecy.store.base import Memory, Store, looks_once
 from lancecy.store.reads import SourceFile
 from lancecy.table import flags
 from lancecy.table.bases import Bases
@@ -193,10 +192,9 @@ class Snapshot:
     def seen(self, file: DataFile) -> tuple[SourceFile, Callable[[], Memory] | None]:
         """:meth:`source`, and for a mapped file a function for its bytes, which does not look at the file again."""
         store, path = self.bases.data(file)
-        if isinstance(store, LocalStore) and store.traits.is_mapped:
-            status = store.status(path)
-            source = SourceFile(store, path, status.st_size, file_identity(status))
-            return source, partial(store.whole, path, status)
+        if looks_once(store):
+            size, identity, whole = store.look(path)
+            return SourceFile(store, path, size, identity), whole
         meta = store.head(path)
         return SourceFile(store, path, meta.size, meta.identity), None
 

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
-from lancecy.progress import Progress, Step
+from lancecy.progress import FragmentWriteProgress, Progress, Step
 from lancecy.write.metadata import FragmentMetadata
 
-__all__ = ["FileProgress", "WriteCallback", "WriteProgress", "known_rows"]
+__all__ = ["WriteCallback", "WriteProgress", "known_rows"]
 
 
-class FileProgress(Protocol):
-    """An object that is told of each data file, as pylance's ``FragmentWriteProgress``."""
-
-    def begin(self, fragment: Any, /) -> None:
-        """Called when a data file begins; its fragment has no rows yet."""
-
-    def complete(self, fragment: Any, /) -> None:
-        """Called when a data file is written."""
-
-
-WriteCallback: TypeAlias = Progress | FileProgress
+WriteCallback: TypeAlias = Progress | FragmentWriteProgress
 
 
 class WriteProgress:
@@ -28,7 +18,7 @@ class WriteProgress:
 
     Parameters
     ----------
-    callback : function of a Step, or FileProgress, optional
+    callback : function of a Step, or FragmentWriteProgress, optional
     total : int
         Rows that will be written; 0 if unknown.
 

@@ -14,6 +14,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from pydantic import BaseModel
 
 import lancecy
 from lancecy.errors import SchemaError
@@ -29,6 +30,34 @@ def test_arrays_of_several_dimensions_become_fixed_size_lists(tmp_path: Path) ->
     assert ds.schema.field("image").type == pa.list_(pa.list_(pa.uint8(), 3), 2)
     assert ds.to_table().to_pydict() == {"v": vectors.tolist(), "image": images.tolist(), "id": [0, 1, 2]}
     assert lance.dataset(tmp_path / "t").to_table()["image"].to_pylist() == images.tolist()
+
+
+class _Point(BaseModel):  # type: ignore[misc]
+    x: int
+    y: float | None = None
+
+
+class _Shape(BaseModel):  # type: ignore[misc]
+    name: str
+    points: list[_Point]
+    day: dt.date
+
+
+def test_lists_of_pydantic_models_are_rows_as_in_pylance(tmp_path: Path) -> None:
+    day = dt.date(2024, 5, 1)
+    shapes = [_Shape(name=f"s{n}", points=[_Point(x=n, y=0.5), _Point(x=1)], day=day) for n in range(3)]
+    ds = lancecy.write_dataset(shapes, tmp_path / "t")
+    assert ds.to_table().to_pylist() == [shape.model_dump() for shape in shapes]
+    theirs = lance.write_dataset(shapes, tmp_path / "u")
+    assert theirs.to_table().to_pylist() == ds.to_table().to_pylist()
+    schema = theirs.schema
+    assert lancecy.write_dataset(shapes, tmp_path / "v", schema).schema == schema
+    mixed: list[Any] = [*shapes, {"name": "s3"}]
+    assert lancecy.write_dataset(mixed, ds, mode="append").count_rows("points IS NULL") == 1
+    ds.merge_insert("name").when_matched_update_all().execute(
+        [_Shape(name="s1", points=[_Point(x=7, y=7)], day=day)]
+    )
+    assert lancecy.dataset(tmp_path / "t").count_rows("name = 's1' AND array_length(points) = 1") == 1
 
 
 def test_other_layouts_of_arrays_give_the_same_rows(tmp_path: Path) -> None:

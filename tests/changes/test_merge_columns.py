@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lancecy
@@ -125,3 +126,34 @@ def test_a_row_without_a_match_may_need_a_null(tmp_path: Path) -> None:
     assert not ds.schema.field("z").nullable
     old = made(tmp_path / "old", "0.1")
     refused(old, UnsupportedError, "'z'.*nulls", lambda: old.merge({"id": [1], "z": [1]}, "id"))
+
+
+def test_nested_views_are_joined(tmp_path: Path) -> None:
+    texts, data = pa.string_view(), pa.binary_view()
+    kind = pa.struct({"x": texts, "l": pa.list_(data), "m": pa.map_(texts, texts)})
+    values = [{"x": "w" * 20, "l": [b"x" * 20, None], "m": [("a", "b" * 20)]}, None]
+    right = pa.table(
+        {
+            "word": pa.array(["w2", "w0"], texts),
+            "s": pa.array(values, kind),
+            "d": pa.array([None, b"d"], data),
+        }
+    )
+    ds = made(tmp_path / "t", "2.2")
+    ds.merge(right, "word")
+    assert [(row["s"], row["d"]) for row in checked(ds)[:3]] == [
+        (None, b"d"),
+        (None, None),
+        (values[0], None),
+    ]
+
+
+def test_lists_in_the_form_of_views_are_refused_with_what_to_do(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t")
+    views = pa.table({"id": [1], "v": pa.array([[1]], pa.list_view(pa.int64()))})
+    with pytest.raises(
+        UnsupportedError, match=r"column 'v': .*list_view<item: int64>: cast the column to lists"
+    ):
+        ds.merge(views, "id")
+    with pytest.raises(UnsupportedError, match="run_end_decode"):
+        lancecy.write_dataset(pa.table({"v": pc.run_end_encode(pa.array([1, 1]))}), tmp_path / "u")

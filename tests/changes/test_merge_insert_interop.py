@@ -245,3 +245,48 @@ def test_columns_in_place_agree_with_pylance(stable: bool, version: Any, tmp_pat
             )
         lance.dataset(tmp_path / "mine").validate()
         opened = [lancecy.dataset(tmp_path / "theirs"), lance.dataset(tmp_path / "mine")]
+
+
+def _nested(text: pa.DataType, data: pa.DataType) -> pa.Schema:
+    inner = pa.struct({"x": text, "l": pa.list_(pa.struct({"y": data, "n": pa.int64()}))})
+    of_texts = pa.map_(text, pa.large_list(text))
+    return pa.schema({"k": text, "b": data, "s": inner, "m": of_texts, "n": pa.int64()})
+
+
+def _nested_rows(start: int, stop: int, word: str) -> list[dict[str, Any]]:
+    data = word.encode()
+    return [
+        {
+            "k": f"a key of many letters, number {n}",
+            "b": data,
+            "s": None if n % 3 == 0 else {"x": word * 9, "l": [{"y": data * 9, "n": n}, None]},
+            "m": [(word, [word * 9, None])],
+            "n": n,
+        }
+        for n in range(start, stop)
+    ]
+
+
+VIEW_CLAUSES: dict[str, Callable[[Any], Any]] = {
+    "a condition on a member": lambda merge: merge.when_matched_update_all("source.s.x <> target.s.x"),
+    "a condition on a column": lambda merge: merge.when_matched_update_all(
+        "source.b <> target.b AND source.n > 6"
+    ),
+    "all": lambda merge: merge.when_matched_update_all().when_not_matched_insert_all(),
+}
+
+
+@folded("clauses", VIEW_CLAUSES)
+def test_nested_views_are_merged_as_pylance_does(tmp_path: Path, clauses: str) -> None:
+    views = _nested(pa.string_view(), pa.binary_view())
+    source = pa.Table.from_pylist(_nested_rows(5, 15, "new"), views)
+    source = pa.concat_tables([source.slice(0, 3), source.slice(3)])
+    found = []
+    for module in (lance, lancecy):
+        table = pa.Table.from_pylist(_nested_rows(0, 10, "old"), _nested(pa.string(), pa.binary()))
+        options = {"data_storage_version": "2.2", "max_rows_per_file": 4, "mode": "overwrite"}
+        ds = module.write_dataset(table, tmp_path / module.__name__, **options)
+        VIEW_CLAUSES[clauses](ds.merge_insert("k")).execute(source)
+        found.append(sorted(ds.to_table().to_pylist(), key=lambda row: row["n"]))
+    assert found[0] == found[1]
+    assert any(row["b"] == b"new" for row in found[1])

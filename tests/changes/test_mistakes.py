@@ -110,7 +110,9 @@ UNSUPPORTED = {
     'ds.to_table(full_text_query="word")': "no full-text search",
     'lancecy.scan(ds.uri, full_text_query="word")': "no full-text search",
     "ds.count_rows(prefilter=True)": "leave it out",
-    "lancecy.dataset(ds.uri, index_cache_size=3)": r"Session\(cache_bytes=",
+    "lancecy.Session(index_cache_size_bytes=3)": "cache_bytes=",
+    'ds.create_scalar_index("a", "ZONEMAP", rows_per_zone=9)': r"IndexConfig\(",
+    'ds.create_scalar_index("a", "INVERTED", with_position=True)': "no full-text indices",
     'ds.append({"a": [1]}, commit_lock=print)': "or to lancecy.dataset",
     'ds.append({"a": [1]}, data_cache_bytes=3)': "bounded memory",
     'lancecy.write_dataset({"a": [1]}, ds, mode="append", use_legacy_format=True)': "data_storage_version='legacy'",
@@ -142,9 +144,27 @@ def test_numbers_of_numpy_and_none_are_accepted(ds: lancecy.Dataset) -> None:
     options: dict[str, Any] = {"limit": np.int64(2), "batch_size": np.uint8(1), "with_row_id": np.bool_(True)}
     found = ds.to_table(offset=None, **options)
     assert found["a"].to_pylist() == [1, 2]
-    assert lancecy.dataset(ds.uri, index_cache_size=None).version == 2  # type: ignore[call-arg]
+    assert lancecy.dataset(ds.uri, base_store_params=None).version == 2  # type: ignore[call-arg]
     versions: Any = np.int32(2)
     ds.cleanup_old_versions(pd.Timedelta(days=7), retain_versions=versions)
+
+
+def test_hints_of_pylance_about_requests_and_caches_have_no_effect(ds: lancecy.Dataset) -> None:
+    hints: dict[str, Any] = {
+        "block_size": 4096,
+        "index_cache_size": 3,
+        "read_params": {"cache_repetition_index": True},
+    }
+    sizes: dict[str, Any] = {"index_cache_size_bytes": 1 << 20, "metadata_cache_size_bytes": 1 << 20}
+    wrong: dict[str, Any] = {"sesion": None}
+    assert lancecy.dataset(ds.uri, version=1, **hints, **sizes).version == 1
+    with pytest.raises(TypeError, match="did you mean"):
+        lancecy.dataset(ds.uri, **hints, **wrong)
+
+
+def test_the_class_of_tables_names_the_function_that_opens_one(ds: lancecy.Dataset) -> None:
+    with pytest.raises(TypeError, match=r"lancecy\.dataset\('.*'\) opens a table"):
+        lancecy.LanceDataset(ds.uri)  # type: ignore[arg-type]
 
 
 def test_other_arguments_get_a_suggestion(ds: lancecy.Dataset) -> None:

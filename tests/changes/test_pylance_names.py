@@ -312,7 +312,7 @@ def test_errors_are_caught_by_what_catches_those_of_pylance(tmp_path: Path, what
 # What imports of these modules take from pylance, and lancecy has not.
 MODULES = {
     "fragment": {
-        *("BatchUDF", "Bitmap", "FragmentSession", "FragmentWriteProgress", "NoopFragmentWriteProgress"),
+        *("BatchUDF", "Bitmap", "FragmentWriteProgress", "NoopFragmentWriteProgress"),
         *("RowDatasetVersionMeta", "RowIdMeta", "RowIdSequence", "normalize_transform"),
     },
     "udf": {"normalize_transform"},

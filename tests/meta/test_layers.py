@@ -16,7 +16,7 @@ ROWS = [
     "__main__",
     "spark | dask | torch | cli",
     "ui",
-    "sampler | namespace | fragment",
+    "sampler | namespace | blob | commit | dataset | fragment | indices",
     "api | optimize | udf",
     "changes",
     "write",

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
+from tests.helpers.folded import folded
 
 TABLE = pa.table(
     {
@@ -97,3 +98,46 @@ def test_a_frame_with_an_index_keeps_it_in_every_kind(tmp_path: Path) -> None:
         assert found.index.name == "key", backend
         assert found.index.tolist() == [7, 9]
     assert not any(isinstance(dtype, pd.ArrowDtype) for dtype in ds.to_pandas(dtype_backend="numpy").dtypes)
+
+
+ARROW_OPTIONS: list[dict[str, Any]] = [
+    {"types_mapper": pd.ArrowDtype},
+    {"types_mapper": {pa.string(): pd.StringDtype()}.get},
+    {"self_destruct": True, "split_blocks": True, "use_threads": False},
+    {"date_as_object": False, "integer_object_nulls": True},
+    {"categories": ["s"], "ignore_metadata": True},
+    {"maps_as_pydicts": "strict", "strings_to_categorical": True},
+]
+
+
+@folded("options", ARROW_OPTIONS)
+def test_options_of_pyarrows_frames_give_those_frames(tmp_path: Path, options: Any) -> None:
+    days = pa.array([1, None, 3], pa.date32())
+    frame = (
+        pa.table({"n": [1, None, 3], "s": ["a", "b", "a"], "d": days}).to_pandas().set_index("s", drop=False)
+    )
+    table = pa.Table.from_pandas(frame.rename_axis("key"))
+    table = table.append_column("m", pa.array([[("k", 1)], None, []], pa.map_(pa.string(), pa.int64())))
+    ds = lancecy.write_dataset(table, tmp_path / "t", mode="overwrite", data_storage_version="2.2")
+    expected = ds.to_table().to_pandas(**{**options, "self_destruct": False})
+    sources: list[Any] = [ds, ds.get_fragments()[0], ds.scanner(), lance.dataset(ds.uri)]
+    for source in sources:
+        pd.testing.assert_frame_equal(source.to_pandas(**options), expected)
+
+
+def test_options_of_pyarrows_frames_go_with_those_of_scans_and_blobs(tmp_path: Path) -> None:
+    schema = pa.schema(
+        [
+            pa.field("a", pa.int64()),
+            pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"}),
+        ]
+    )
+    ds = lancecy.write_dataset(pa.table([[1, 2], [b"x", b"y"]], schema=schema), tmp_path / "t")
+    for address in (False, True):
+        found = ds.to_pandas(filter="a > 1", self_destruct=True, with_row_address=address)
+        assert found["a"].dtype == "int64" and [file.read() for file in found["b"]] == [b"y"]
+    assert ds.to_pandas(["b"], blob_mode="bytes", types_mapper=pd.ArrowDtype)["b"].tolist() == [b"x", b"y"]
+    with pytest.raises(TypeError, match="did you mean 'types_mapper'"):
+        ds.to_pandas(type_mapper=pd.ArrowDtype)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="self_destruct is True or False"):
+        ds.scanner().to_pandas(self_destruct="yes")  # type: ignore[arg-type]

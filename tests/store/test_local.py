@@ -23,9 +23,10 @@ from lancecy.errors import (
     TruncatedError,
 )
 from lancecy.store import local, local_files, maps
-from lancecy.store.base import PutMode
+from lancecy.store.base import PutMode, looks_once
 from lancecy.store.local import LocalStore
 from lancecy.store.maps import MapCache, identity_of, map_file
+from lancecy.store.wrap import CountingStore
 from tests.contracts.store import READS, in_child
 
 DATA = bytes(range(256)) * 1024
@@ -95,22 +96,23 @@ def test_grown_file_is_mapped_anew(root: Path) -> None:
 def test_a_file_that_was_looked_at_is_mapped_without_another_look(root: Path) -> None:
     store = LocalStore(str(root))
     store.put("data/a", DATA)
-    status = store.status("data/a")
-    before = store.whole("data/a", status)
+    assert looks_once(store) and not looks_once(CountingStore(store)), "a wrapper sees each request"
+    size, identity, whole = store.look("data/a")
+    before = whole()
     assert np.shares_memory(before, store.get("data/a"))
-    assert (status.st_size, local.file_identity(status)) == (len(DATA), store.head("data/a").identity)
+    assert (size, identity) == (len(DATA), store.head("data/a").identity)
     (root / "other").write_bytes(DATA[::-1])
     os.replace(root / "other", root / "data" / "a")
     # What was seen, as long as it is there; else the file as it is now.
-    assert store.whole("data/a", status) is before
-    assert store.whole("data/a", store.status("data/a")).tobytes() == DATA[::-1]
+    assert whole() is before
+    assert store.look("data/a")[2]().tobytes() == DATA[::-1]
     os.unlink(root / "data" / "a")
     with pytest.raises(DatasetNotFoundError):
-        store.status("data/a")
+        store.look("data/a")
     local._MAPS.clear()
     del before
     with pytest.raises(DatasetNotFoundError):
-        store.whole("data/a", status)
+        whole()
 
 
 def test_maps_hold_no_descriptors(root: Path) -> None:

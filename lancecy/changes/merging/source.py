@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from lancecy.expr.kinds import plain_type
+from lancecy.expr.kinds import schema_without_views
 from lancecy.interop.streams import lasting, record_batches
 
 __all__ = ["Source"]
@@ -65,7 +65,7 @@ class Source:
     def __init__(self, data: Any, schema: pa.Schema | None, budget: int, *, is_whole: bool = True) -> None:
         self.is_whole = is_whole
         reader = record_batches(data, schema)
-        self.schema: pa.Schema = _without_views(reader.schema)
+        self.schema: pa.Schema = schema_without_views(reader.schema)
         self.num_rows = self.nbytes = 0
         self._budget = budget if _is_stream(data) else None
         self._held: list[pa.RecordBatch] = []
@@ -141,12 +141,6 @@ class Source:
         for batch in self._held:
             self._writer.write_batch(batch)
         self._held = []
-
-
-def _without_views(schema: pa.Schema) -> pa.Schema:
-    views = (pa.string_view(), pa.binary_view())
-    plain = [field.with_type(plain_type(field.type)) if field.type in views else field for field in schema]
-    return pa.schema(plain, schema.metadata)
 
 
 def _is_stream(data: object) -> bool:

@@ -10,12 +10,12 @@ from contextlib import ExitStack, suppress
 from typing import ClassVar
 
 from lancecy.errors import (
+    CommitConflictError,
     CommitError,
     CommitUnknownError,
     ContentionError,
     DatasetNotFoundError,
     LanceError,
-    RetryableConflictError,
     StoreError,
 )
 from lancecy.records import dataclass
@@ -129,4 +129,4 @@ def _leave(held: ExitStack, error: BaseException | None) -> bool:
 def _is_conflict(error: Exception) -> bool:
     """Whether an error is pylance's ``CommitConflictError`` or lancecy's own."""
     names = (kind.__name__ for kind in type(error).__mro__)
-    return isinstance(error, RetryableConflictError) or "CommitConflictError" in names
+    return isinstance(error, CommitConflictError) or "CommitConflictError" in names
