@@ -83,3 +83,15 @@ def test_mistakes_are_one_line(root: Path) -> None:
         assert found.exit_code == 2
         assert found.stderr.startswith("lancecy: ")
         assert found.stderr.count("\n") == 1
+
+
+def test_a_name_that_is_missing_may_be_that_of_a_table(root: Path) -> None:
+    for command in ("drop", "describe"):
+        assert run("ns", command, root, "none").stderr == "lancecy: there is no table or namespace 'none'\n"
+    assert "NEW is empty" in run("ns", "rename", root, "top", "").stderr
+
+
+def test_help_says_whole_sentences(root: Path) -> None:
+    listed = " ".join(run("ns", "--help").stdout.split())
+    assert "List the namespaces and tables in ROOT, or in the namespace NAME." in listed
+    assert "only declared  no" in run("ns", "describe", root, "top").stdout
