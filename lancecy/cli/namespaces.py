@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from lancecy.cli.options import Listed, as_json, pairs
 from lancecy.cli.output import fail, show_facts, show_json, show_rows, show_text
-from lancecy.errors import needing, printable
+from lancecy.errors import DatasetNotFoundError, needing, printable
 
 __all__ = ["ns"]
 
@@ -26,8 +27,11 @@ def ns() -> None:
     """
 
 
-def _root_options(function: F) -> F:
-    """Add the argument ROOT and the options of a namespace; the command gets the namespace."""
+def _root_options(function: F, *, makes_root: bool = False) -> F:
+    """Add the argument ROOT and the options of a namespace; the command gets the namespace.
+
+    A local ROOT must exist, unless the command makes it: a misspelt one would look like an empty namespace.
+    """
 
     @functools.wraps(function)
     def connected(
@@ -37,6 +41,10 @@ def _root_options(function: F) -> F:
         with needing("`lancecy ns`", "namespace"):
             import lance_namespace
 
+        if not makes_root and "://" not in root and not Path(root).exists():
+            raise DatasetNotFoundError(
+                f"there is no directory {printable(root)!r}", kind="namespace", name=root
+            )
         given = pairs("--property", properties)
         stored = {f"storage.{k}": v for k, v in pairs("a storage option", storage_options).items()}
         impl = given.pop("impl", "lancecy.namespace.DirectoryNamespace")
@@ -164,7 +172,7 @@ def _lines(space: Any, names: list[str], indent: str) -> Iterator[str]:
 
 
 @ns.command()
-@_root_options
+@functools.partial(_root_options, makes_root=True)
 @click.argument("name")
 @click.option("--set", "texts", multiple=True, metavar="KEY=VALUE", help="A property of it. May be repeated.")
 @as_json
