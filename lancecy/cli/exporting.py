@@ -140,6 +140,8 @@ def opened_output(file: str, overwrite: bool) -> Iterator[Output]:
     if path.exists() and not (overwrite and path.is_file()):
         remedy = "it is a folder" if path.is_dir() else "--overwrite replaces it"
         raise ExistsError(f"{printable(file)} exists: {remedy}", kind="file", name=file)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {printable(str(path.parent))}: make it first")
     hidden = path.with_name(f".lancecy-{uuid.uuid4().hex}.part")
     try:
         with hidden.open("xb") as stream, _abandoned_on_error(stream) as output:

@@ -26,6 +26,7 @@ from lancecy.cli import (
     ui,
     writing,
 )
+from lancecy.cli.options import Listed
 from lancecy.cli.output import fail, warn
 from lancecy.errors import LanceError
 
@@ -47,17 +48,8 @@ _FAILURES = (
 _INTERRUPTED = 130
 
 
-class _Commands(click.Group):
-    """Lists commands in the order added; turns lancecy's errors into one line and exit code 2."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        # Click's own summary of a command ends at the first dot, such as the one of "FILE...".
-        rows = [(name, _summary(command)) for name, command in self.commands.items()]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+class _Commands(Listed):
+    """Turns lancecy's errors into one line and exit code 2."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         try:
@@ -84,11 +76,6 @@ class _Commands(click.Group):
         except Exception:  # noqa: BLE001 - Python's exit code of a failure is that of damage found.
             traceback.print_exc()
             sys.exit(2)
-
-
-def _summary(command: click.Command) -> str:
-    """The first paragraph of a command's help."""
-    return " ".join((command.help or "").split("\n\n")[0].split())
 
 
 def _end_quietly() -> NoReturn:

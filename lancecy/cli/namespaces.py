@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from lancecy.cli.options import as_json, pairs
+from lancecy.cli.options import Listed, as_json, pairs
 from lancecy.cli.output import fail, show_facts, show_json, show_rows, show_text
-from lancecy.errors import needing, printable
+from lancecy.errors import DatasetNotFoundError, needing, printable
 
 __all__ = ["ns"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@click.group()
+@click.group(cls=Listed)
 def ns() -> None:
     """List and change namespaces and tables by name.
 
@@ -25,8 +27,11 @@ def ns() -> None:
     """
 
 
-def _root_options(function: F) -> F:
-    """Add the argument ROOT and the options of a namespace; the command gets the namespace."""
+def _root_options(function: F, *, makes_root: bool = False) -> F:
+    """Add the argument ROOT and the options of a namespace; the command gets the namespace.
+
+    A local ROOT must exist, unless the command makes it: a misspelt one would look like an empty namespace.
+    """
 
     @functools.wraps(function)
     def connected(
@@ -36,6 +41,10 @@ def _root_options(function: F) -> F:
         with needing("`lancecy ns`", "namespace"):
             import lance_namespace
 
+        if not makes_root and "://" not in root and not Path(root).exists():
+            raise DatasetNotFoundError(
+                f"there is no directory {printable(root)!r}", kind="namespace", name=root
+            )
         given = pairs("--property", properties)
         stored = {f"storage.{k}": v for k, v in pairs("a storage option", storage_options).items()}
         impl = given.pop("impl", "lancecy.namespace.DirectoryNamespace")
@@ -104,6 +113,19 @@ def _is_table(space: Any, names: list[str]) -> bool:
     return True
 
 
+@contextmanager
+def _of_either_kind(names: list[str]) -> Iterator[None]:
+    """Say of a name that is no table either that there is neither: the user may have meant a table."""
+    import lance_namespace as ln
+
+    try:
+        yield
+    except ln.NamespaceNotFoundError as error:
+        raise ln.NamespaceNotFoundError(
+            f"there is no table or namespace {printable('.'.join(names))!r}"
+        ) from error
+
+
 @ns.command()
 @_root_options
 @click.argument("name", default="")
@@ -150,7 +172,7 @@ def _lines(space: Any, names: list[str], indent: str) -> Iterator[str]:
 
 
 @ns.command()
-@_root_options
+@functools.partial(_root_options, makes_root=True)
 @click.argument("name")
 @click.option("--set", "texts", multiple=True, metavar="KEY=VALUE", help="A property of it. May be repeated.")
 @as_json
@@ -171,6 +193,8 @@ def rename(space: Any, name: str, new: str, as_json: bool) -> None:
     """Give the table NAME the name NEW, which may be in another namespace."""
     import lance_namespace as ln
 
+    if not new:
+        raise click.UsageError("NEW is empty: give the table a name")
     *parent, last = _names(new)
     request = ln.RenameTableRequest(id=_names(name), new_table_name=last, new_namespace_id=parent)
     space.rename_table(request)
@@ -199,7 +223,8 @@ def drop(space: Any, name: str, cascade: bool, keep_files: bool, as_json: bool) 
         _told("dropped", "table", name, as_json)
         return
     behavior = "Cascade" if cascade else "Restrict"
-    space.drop_namespace(ln.DropNamespaceRequest(id=names, behavior=behavior))
+    with _of_either_kind(names):
+        space.drop_namespace(ln.DropNamespaceRequest(id=names, behavior=behavior))
     _told("dropped", "namespace", name, as_json)
 
 
@@ -240,14 +265,22 @@ def describe(space: Any, name: str, as_json: bool) -> None:
     if as_json:
         show_json(facts)
     else:
-        show_facts([(key, printable(value)) for key, value in facts.items() if value is not None])
+        words = {True: "yes", False: "no"}
+        show_facts(
+            [
+                (key, words[value] if isinstance(value, bool) else printable(value))
+                for key, value in facts.items()
+                if value is not None
+            ]
+        )
 
 
 def _facts(space: Any, names: list[str]) -> dict[str, Any]:
     import lance_namespace as ln
 
     if not names or not _is_table(space, names):
-        found = space.describe_namespace(ln.DescribeNamespaceRequest(id=names))
+        with _of_either_kind(names):
+            found = space.describe_namespace(ln.DescribeNamespaceRequest(id=names))
         return {"kind": "namespace", "name": ".".join(names), "properties": found.properties}
     found = space.describe_table(ln.DescribeTableRequest(id=names, load_detailed_metadata=True))
     columns = [field.name for field in found.var_schema.fields] if found.var_schema else None

@@ -14,6 +14,7 @@ from lancecy.api.datasets import Dataset, dataset
 from lancecy.table.refs.reference import Reference
 
 __all__ = [
+    "Listed",
     "as_csv",
     "as_json",
     "branch_uri",
@@ -34,6 +35,23 @@ __all__ = [
 F = TypeVar("F", bound=Callable[..., Any])
 
 _NEWEST = "latest"
+
+
+class Listed(click.Group):
+    """Lists its commands in the order added, each with the first paragraph of its help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # Click's own summary of a command ends at the first dot, such as the one of "FILE...", and is cut.
+        rows = [(name, _summary(command)) for name, command in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def _summary(command: click.Command) -> str:
+    return " ".join((command.help or "").split("\n\n")[0].split())
 
 
 def reference(text: str) -> Reference:
@@ -304,4 +322,9 @@ def pairs(what: str, texts: tuple[str, ...]) -> dict[str, str]:
 
 def names(columns: str | None) -> list[str] | None:
     """Column names from the text of an option."""
-    return None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
+    if columns is None:
+        return None
+    found = [name.strip() for name in columns.split(",") if name.strip()]
+    if not found:
+        raise UsageError("--columns names no column: leave it out for all columns")
+    return found

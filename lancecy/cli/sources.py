@@ -90,6 +90,8 @@ def inputs(files: Sequence[str]) -> Iterator[list[Input]]:
     ------
     UsageError
         Standard input is named twice, or closed.
+    FileNotFoundError
+        There is no such file.
     """
     if files.count(STANDARD) > 1:
         raise UsageError("standard input can be read only once: give - once")
@@ -112,6 +114,8 @@ def _input(file: str, stack: ExitStack) -> Input:
     if is_pipe(file):
         with Path(file).open("rb") as stream:
             return Input(_copied(stream, stack), file)
+    if not Path(file).exists():
+        raise FileNotFoundError(f"there is no file {printable(file)!r}")
     return Input(file, file)
 
 

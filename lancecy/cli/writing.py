@@ -388,8 +388,14 @@ def bases(
             for row in rows
             for line in (row, *({"name": "replica", **r} for r in row.get("replicas", ())))
         ]
-        cells = [["" if line.get(key) is None else line[key] for key in header] for line in lines]
+        cells = [[_base_cell(line.get(key)) for key in header] for line in lines]
         show_rows(header, cells, right=["id", "files", "bytes"], longest=500)
+
+
+def _base_cell(value: object) -> object:
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) else value
 
 
 def _change_bases(

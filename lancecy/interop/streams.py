@@ -204,7 +204,7 @@ def _of_pieces(pieces: Iterator[Any], schema: pa.Schema | None) -> pa.RecordBatc
             reader = _reader(piece, None)
             # Checked, not cast: a column that changes its type between batches is probably a mistake.
             if not reader.schema.equals(head.schema):
-                raise pa.ArrowInvalid(
+                raise SchemaError(
                     f"a batch has other columns than the first one: {_names(reader.schema)} after {_names(head.schema)}"
                 )
             yield from reader

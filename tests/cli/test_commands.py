@@ -166,6 +166,7 @@ def test_verify_says_by_its_exit_code_whether_a_table_is_whole(tmp_path: Path) -
         (["count", TABLE, "-f", "idd < 5"], "did you mean 'id'"),
         (["count", TABLE, "-f", "id <"], "lancecy: "),
         (["head", TABLE, "-c", "nothing"], "nothing"),
+        (["head", TABLE, "-c", ""], "--columns names no column"),
         (["diff", TABLE, "1", "99"], "no version 99"),
         (["info", TABLE, "-o", "key"], "KEY=VALUE"),
         (["inspect", "nowhere.lance"], "nowhere.lance"),

@@ -169,7 +169,7 @@ def test_a_table_without_rows_has_its_columns(tmp_path: Path, table: Path) -> No
         (["{t}", "s3://bucket/x.csv"], "export writes a local file"),
         (["{t}", "{d}/x.csv", "-c", "nothing"], "no column 'nothing'"),
         (["{t}", "{d}/x.csv", "-f", "nn < 1"], "did you mean 'n'"),
-        (["{t}", "{d}/none/x.jsonl"], "none"),
+        (["{t}", "{d}/none/x.jsonl"], "lancecy: there is no folder {d}/none: make it first"),
         (["{t}", "{t}", "--format", "jsonl"], "exists: it is a folder"),
         (["{d}/no.lance", "{d}/x.csv"], "there is no Lance dataset"),
     ],

@@ -83,3 +83,24 @@ def test_mistakes_are_one_line(root: Path) -> None:
         assert found.exit_code == 2
         assert found.stderr.startswith("lancecy: ")
         assert found.stderr.count("\n") == 1
+
+
+def test_a_name_that_is_missing_may_be_that_of_a_table(root: Path) -> None:
+    for command in ("drop", "describe"):
+        assert run("ns", command, root, "none").stderr == "lancecy: there is no table or namespace 'none'\n"
+    assert "NEW is empty" in run("ns", "rename", root, "top", "").stderr
+
+
+def test_a_misspelt_root_is_no_empty_namespace(tmp_path: Path) -> None:
+    missing = tmp_path / "catalgo"
+    for command in ("ls", "tree", "describe", "migrate"):
+        found = run("ns", command, missing)
+        assert (found.exit_code, found.stderr) == (2, f"lancecy: there is no directory '{missing}'\n")
+    assert run("ns", "create", missing, "sales").exit_code == 0
+    assert run_json("ns", "ls", missing) == [{"kind": "namespace", "name": "sales"}]
+
+
+def test_help_says_whole_sentences(root: Path) -> None:
+    listed = " ".join(run("ns", "--help").stdout.split())
+    assert "List the namespaces and tables in ROOT, or in the namespace NAME." in listed
+    assert "only declared  no" in run("ns", "describe", root, "top").stdout

@@ -102,6 +102,10 @@ def _parsed(text: str, reader: _Reader) -> Expr:
         raise
 
 
+# What users of pandas and Python mean by & and |.
+_JOINED = {"BitwiseAnd": "AND", "BitwiseOr": "OR"}
+
+
 class _Reader:
     """Walks sqlglot's tree; bounds the depth of the walk and the size of its result for any tree."""
 
@@ -119,7 +123,8 @@ class _Reader:
         kind = type(node).__name__
         known = _HANDLERS.get(kind)
         if known is None:
-            raise ExpressionError(f"{kind.upper()} is not supported in a filter (at {_shown(node)})")
+            remedy = f"; {_JOINED[kind]} joins conditions" if kind in _JOINED else ""
+            raise ExpressionError(f"{kind.upper()} is not supported in a filter (at {_shown(node)}){remedy}")
         handler, allowed = known
         extra = [k for k, v in node.args.items() if k not in allowed and v not in (None, False) and v != []]
         if extra:

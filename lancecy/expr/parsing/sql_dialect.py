@@ -85,8 +85,9 @@ def syntax_error(text: str, error: Any) -> ExpressionError:
     before = text.split("\n")[: int(details["line"]) - 1]
     position = sum(len(line) + 1 for line in before) + max(0, int(details["col"]) - len(highlight))
     near = f" near {highlight!r}" if highlight else ""
+    remedy = "; AND joins conditions" if highlight == "&&" else ""
     return ExpressionError(
-        f"cannot read the expression {text!r}: {what}{near} at character {position}",
+        f"cannot read the expression {text!r}: {what}{near} at character {position}{remedy}",
         text=text,
         position=position,
     )

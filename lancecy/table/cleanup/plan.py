@@ -74,7 +74,14 @@ class CleanupStats:
     temporary_files_removed: int = 0
 
     def __str__(self) -> str:
-        return ", ".join(f"{getattr(self, f.name):,} {f.name.replace('_', ' ')}" for f in fields(self))
+        return ", ".join(_counted(getattr(self, f.name), f.name.replace("_", " ")) for f in fields(self))
+
+
+def _counted(number: int, what: str) -> str:
+    """``3 data files removed``, ``1 data file removed``."""
+    if number == 1:
+        what = what.replace("files", "file").replace("bytes", "byte").replace("versions", "version")
+    return f"{number:,} {what}"
 
 
 @dataclass(frozen=True, slots=True)
