@@ -31,7 +31,7 @@ from lancecy.api.clones import Clones
 from lancecy.api.diff import TableDiff, compare
 from lancecy.api.history import History
 from lancecy.api.named_tables import NAMESPACE_ALIASES, with_place
-from lancecy.api.pylance_names import DATASET_NAMES, FRAGMENT_NAMES, CallableDict, RefusedNames
+from lancecy.api.pylance_names import DATASET_NAMES, FRAGMENT_NAMES, OTHER_NAMES, CallableDict, RefusedNames
 from lancecy.api.refs import Tags
 from lancecy.api.scanners import BlobMode, Scanner
 from lancecy.api.searches import NearestScanner
@@ -418,6 +418,7 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
     """
 
     _refused_names = DATASET_NAMES
+    _other_names = OTHER_NAMES
 
     def __init__(self, snapshot: Snapshot, default_scan_options: Mapping[str, Any] | None = None) -> None:
         self._current = _Current(snapshot)
