@@ -32,7 +32,7 @@ from lancecy.api.diff import TableDiff, compare
 from lancecy.api.history import History
 from lancecy.api.lance_schema import LanceSchema
 from lancecy.api.named_tables import NAMESPACE_ALIASES, with_place
-from lancecy.api.pylance_names import DATASET_NAMES, FRAGMENT_NAMES, CallableDict, RefusedNames
+from lancecy.api.pylance_names import DATASET_NAMES, FRAGMENT_NAMES, OTHER_NAMES, CallableDict, RefusedNames
 from lancecy.api.refs import Tags
 from lancecy.api.scanners import BlobMode, Scanner
 from lancecy.api.searches import NearestScanner
@@ -439,6 +439,7 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
     """
 
     _refused_names = DATASET_NAMES
+    _other_names = OTHER_NAMES
 
     def __init__(self, snapshot: Snapshot, default_scan_options: Mapping[str, Any] | None = None) -> None:
         if not isinstance(snapshot, Snapshot):

@@ -1,4 +1,7 @@
-"""Names of pylance: properties that are methods there, and missing ones, each with an error that says what does the same."""
+"""Names of pylance, and of tables of other libraries, that are missing: each error says what does the same.
+
+Also properties that are methods in pylance.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from abc import ABCMeta
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-__all__ = ["DATASET_NAMES", "FRAGMENT_NAMES", "CallableDict", "RefusedNames"]
+__all__ = ["DATASET_NAMES", "FRAGMENT_NAMES", "OTHER_NAMES", "CallableDict", "RefusedNames"]
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -52,6 +55,50 @@ FRAGMENT_NAMES: Mapping[str, str] = {
 }
 """The same for ``LanceFragment``."""
 
+_GROUPS = "scan(uri) is a Dask DataFrame with groupby, and sql(…) has GROUP BY"
+_ROWS = "to_table(columns, filter) reads rows as an Arrow table, and to_pandas(…) as a DataFrame"
+_COLUMNS = "schema has the columns: schema.names, schema.types"
+
+OTHER_NAMES: Mapping[str, str] = {
+    "add_column": "add_columns({'name': 'expression'}) adds columns",
+    "checkout": "checkout_version(version) opens a version",
+    "columns": _COLUMNS,
+    "compact": "optimize.compact_files() compacts fragments",
+    "count": "count_rows(filter) counts rows",
+    "describe": "summary() describes the table",
+    "drop_column": "drop_columns(['name']) drops columns",
+    "dtypes": _COLUMNS,
+    "fragments": "get_fragments() returns them",
+    "group_by": _GROUPS,
+    "groupby": _GROUPS,
+    "history": "versions() lists the versions",
+    "info": "summary() describes the table",
+    "iter_batches": "to_batches(…) yields record batches",
+    "num_rows": "count_rows() counts rows",
+    "overwrite": "write_dataset(rows, uri, mode='overwrite') replaces all rows",
+    "query": _ROWS,
+    "rename": "alter_columns({'path': 'old', 'name': 'new'}) renames a column",
+    "rename_columns": "alter_columns({'path': 'old', 'name': 'new'}) renames a column",
+    "rollback": "checkout_version(version).restore() makes a version the newest",
+    "select": _ROWS,
+    "shape": "count_rows() counts rows, and schema has the columns",
+    "sort_values": "to_table(order_by=…) sorts",
+    "tail": "slice(start, end) reads rows by their numbers",
+    "to_arrow": "to_table() reads an Arrow table",
+    "to_csv": "to_pandas().to_csv(path) writes the rows",
+    "to_dask": "lancecy.scan(uri) is a Dask DataFrame",
+    "to_duckdb": "to_pyarrow_dataset() is what DuckDB queries",
+    "to_numpy": "to_table() reads an Arrow table, whose columns have to_numpy()",
+    "to_parquet": "lancecy.scan(uri).to_parquet(folder) writes Parquet files",
+    "to_pydict": "to_table() reads an Arrow table, which has to_pydict()",
+    "to_pylist": "to_table() reads an Arrow table, which has to_pylist()",
+    "to_reader": "scanner(…).to_reader() reads batch by batch",
+    "upsert": "merge_insert(key).when_matched_update_all().when_not_matched_insert_all().execute(rows) is an upsert",
+    "vacuum": "cleanup_old_versions(older_than) removes old versions and their files",
+    "where": _ROWS,
+}
+"""Names of pandas, pyarrow, Delta and Iceberg for what a dataset does by another name."""
+
 
 class _Refusing(ABCMeta):
     """The class of :class:`RefusedNames`: static methods of pylance are missing on the class itself."""
@@ -67,6 +114,7 @@ class RefusedNames(metaclass=_Refusing):
     """Base class of objects whose missing attributes are explained."""
 
     _refused_names: ClassVar[Mapping[str, str]] = {}
+    _other_names: ClassVar[Mapping[str, str]] = {}
 
     if not TYPE_CHECKING:
 
@@ -76,8 +124,9 @@ class RefusedNames(metaclass=_Refusing):
 
 
 def _advice(kind: type[RefusedNames], name: str) -> str:
-    advice = kind._refused_names.get(name)
-    return "" if advice is None else f", which pylance has: {advice}"
+    if name in kind._refused_names:
+        return f", which pylance has: {kind._refused_names[name]}"
+    return f": {kind._other_names[name]}" if name in kind._other_names else ""
 
 
 class CallableDict(dict[_K, _V]):

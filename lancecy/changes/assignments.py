@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from lancecy.arrow.bfloat16 import bfloat16_array
 from lancecy.encodings.arrow.columns import as_array, storage_of
 from lancecy.encodings.arrow.nulls import null_mask
-from lancecy.errors import ExpressionError, SchemaError, printable
+from lancecy.errors import ColumnNotFoundError, ExpressionError, SchemaError, printable
 from lancecy.expr import Expr, Term, describe, evaluate, fix_clock, parse
 from lancecy.expr.nodes import Literal, literal_of
 from lancecy.interop.casts import CAST_ERRORS, error_of, exact, first_misfit
@@ -312,7 +312,11 @@ def _settled(context: ScanContext, items: Sequence[Assignment]) -> list[Assignme
     """The assignments with constant expressions evaluated, and types checked."""
     exprs = [item.expr for item in items if item.expr is not None]
     listed = tuple((f"{_COMPUTED}{number}.", expr) for number, expr in enumerate(exprs))
-    outputs = iter(context.projection(ScanRequest(columns=listed)).outputs if listed else ())
+    try:
+        outputs = iter(context.projection(ScanRequest(columns=listed)).outputs if listed else ())
+    except ColumnNotFoundError as error:
+        error.add_note("Values of an update are SQL: text has quotes of its own, as in \"'text'\".")
+        raise
     found = []
     for item in items:
         if item.expr is None:

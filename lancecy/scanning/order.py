@@ -27,6 +27,8 @@ __all__ = ["ColumnOrdering", "OrderBy", "orderings", "sort_positions", "with_key
 
 Int64 = NDArray[np.int64]
 
+# pyarrow's names, and those of SQL; the values say whether they ascend.
+_DIRECTIONS = {"ascending": True, "descending": False, "asc": True, "desc": False}
 _SIGNED = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 
 
@@ -57,6 +59,7 @@ def orderings(order_by: object) -> tuple[ColumnOrdering, ...]:
     Parameters
     ----------
     order_by : str, ColumnOrdering, sequence of these or of (name, "ascending" | "descending"), or None
+        "asc" and "desc" are the same.
 
     Raises
     ------
@@ -88,9 +91,9 @@ def _ordering(key: object) -> ColumnOrdering:
             name, bool(getattr(key, "ascending", True)), bool(getattr(key, "nulls_first", False))
         )
     if isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str):
-        if key[1] not in ("ascending", "descending"):
+        if key[1] not in _DIRECTIONS:
             raise ValueError(f"order must be 'ascending' or 'descending', not {key[1]!r}")
-        return ColumnOrdering(key[0], key[1] == "ascending")
+        return ColumnOrdering(key[0], _DIRECTIONS[key[1]])
     raise TypeError(f"a key of order_by must be a name, a ColumnOrdering or (name, direction), not {key!r}")
 
 

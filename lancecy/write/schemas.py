@@ -375,9 +375,12 @@ def check_known(given: Iterable[str], known: Collection[str], above: str = "") -
     """
     for name in given:
         if name not in known:
-            close = [f"; did you mean {printable(above + other)!r}?" for other in nearest(name, known, 1)]
+            close = [f"did you mean {printable(above + other)!r}?" for other in nearest(name, known, 1)]
+            # add_columns adds columns, and no members of structs.
+            first = "" if above else ", or add it to the table first with add_columns"
+            remedy = close[0] if close else f"leave it out of the rows{first}"
             raise SchemaError(
-                f"the table has no column {printable(above + name)!r}{''.join(close)}",
+                f"the table has no column {printable(above + name)!r}; {remedy}",
                 difference=above + name,
             )
 

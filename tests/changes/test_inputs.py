@@ -371,8 +371,12 @@ def test_a_column_that_the_table_lacks_is_told_with_the_nearest_name(tmp_path: P
         ds.append({"ID": [1]})
     with pytest.raises(SchemaError, match=r"no column 'place\.Town'; did you mean 'place\.town'\?"):
         ds.append({"id": [1], "place": [{"Town": "x"}]})
-    with pytest.raises(SchemaError, match=r"no column 'zz'$"):
+    with pytest.raises(
+        SchemaError, match=r"no column 'zz'; leave it out of the rows, or add it .* with add_columns$"
+    ):
         ds.append({"zz": [1]})
+    with pytest.raises(SchemaError, match=r"no column 'place\.zz'; leave it out of the rows$"):
+        ds.append({"id": [1], "place": [{"zz": "x"}]})
 
 
 def _prices(values: Any, source: pa.DataType) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import re
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 import lancecy
 from lancecy.api.delta import DatasetDelta
-from lancecy.api.pylance_names import DATASET_NAMES, FRAGMENT_NAMES
+from lancecy.api.pylance_names import DATASET_NAMES, FRAGMENT_NAMES, OTHER_NAMES
 from lancecy.changes.merge_insert import MergeInsertBuilder
 from lancecy.errors import (
     ColumnNotFoundError,
@@ -164,6 +165,17 @@ def test_what_is_missing_says_what_to_do(ds: lancecy.Dataset) -> None:
     with pytest.raises(AttributeError, match="'Dataset' has no attribute 'verson'$"):
         lancecy.Dataset.verson  # type: ignore[attr-defined]  # noqa: B018
     assert not hasattr(ds, "create_index") and not hasattr(lancecy.Dataset, "create_index")
+
+
+def test_names_of_other_libraries_say_what_to_do(ds: lancecy.Dataset) -> None:
+    for name, advice in OTHER_NAMES.items():
+        with pytest.raises(AttributeError) as raised:
+            getattr(ds, name)
+        assert str(raised.value) == f"'Dataset' object has no attribute '{name}': {advice}"
+        assert not hasattr(lance.LanceDataset, name), "pylance has it too"
+        called = re.match(r"(\w+)(\.compact_files)?\(|schema ", advice)
+        if called is not None and called[1]:
+            assert hasattr(ds, called[1]) or hasattr(lancecy, called[1]), advice
 
 
 def test_commit_is_a_method_too(ds: lancecy.Dataset) -> None:

@@ -240,6 +240,14 @@ REFUSED: list[tuple[dict[Any, Any], type[Exception], str]] = [
 ]
 
 
+def test_text_that_names_no_column_is_told_to_be_quoted(made: str) -> None:
+    with pytest.raises(ColumnNotFoundError, match="no column 'hello'") as raised:
+        lancecy.dataset(made).update({"s": "hello"})
+    assert raised.value.__notes__ == [
+        "Values of an update are SQL: text has quotes of its own, as in \"'text'\"."
+    ]
+
+
 @folded("updates, kind, message", REFUSED)
 def test_refused_updates_leave_the_table_as_it_was(
     ds: lancecy.Dataset, updates: dict[Any, Any], kind: type[Exception], message: str

@@ -86,6 +86,29 @@ def test_matches_are_counted_that_do_not_overlap(pattern: str) -> None:
         assert rows(f"regexp_count({column}, '{pattern}')")[:8] == PATTERNS[pattern]
 
 
+REPLACEMENTS = [
+    ("", "-"),
+    ("^", ">"),
+    ("b*", "-"),
+    ("([abc])", "<\\1>"),
+    ("X(.)", "\\1\\1"),
+    ("a", "\\\\"),
+    ("(a)|b", "${1}$$"),
+]
+
+
+@folded(("pattern", "replacement"), REPLACEMENTS)
+def test_matches_are_replaced_as_pylance_does_it(
+    pattern: str, replacement: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    lance: Any = pytest.importorskip("lance")
+    ds = lance.write_dataset(TABLE, tmp_path_factory.mktemp("t") / "t.lance")
+    for text in (f"'{pattern}', '{replacement}'", f"'{pattern}', '{replacement}', 'gi'"):
+        theirs = ds.to_table(columns={"y": f"regexp_replace(s, {text})", "i": "i"})["y"].to_pylist()
+        for column in ("s", "ls"):
+            assert rows(f"regexp_replace({column}, {text})") == theirs
+
+
 # What a stranger may write: each would take more memory than there is.
 HOSTILE = [
     "repeat(s, 1000000000) = ''",
@@ -93,6 +116,9 @@ HOSTILE = [
     "repeat(ls, 1000000000) = ''",
     "repeat(repeat(repeat(s, 1000), 1000), 1000) = ''",
     "repeat(upper(s), 300000000) LIKE '%x'",
+    "lpad(s, 1000000000) = ''",
+    "rpad(ls, 1000000000, 'ab') = ''",
+    "regexp_replace(s, '', '" + "x" * 30_000_000 + "', 'g') = ''",
     "replace(s, '', '" + "x" * 30_000_000 + "') = ''",
     "CASE WHEN b THEN repeat(s, 900000000) ELSE s END = ''",
     "i > 100 OR repeat(s, 900000000) = ''",

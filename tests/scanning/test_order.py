@@ -55,6 +55,7 @@ def ds(tmp_path_factory: pytest.TempPathFactory) -> lancecy.Dataset:
         (["s.a"], [5, 1, 3, 0, 4, 2]),
         ([("s.a", "descending")], [2, 4, 0, 1, 3, 5]),
         (["s.b", ("id", "descending")], [5, 2, 4, 3, 1, 0]),
+        ([("s.b", "asc"), ("id", "desc")], [5, 2, 4, 3, 1, 0]),
         (["`s.b`", "s.a"], [5, 2, 4, 1, 3, 0]),
         (["`s`.`x`"], [5, 4, 3, 2, 1, 0]),
         (["s"], [5, 3, 1, 0, 4, 2]),

@@ -10,6 +10,7 @@ number or a boolean, or null). A trailing ``?`` makes it optional and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -139,6 +140,31 @@ def _position(values: Any, part: str) -> Any:
     return pc.if_else(pc.match_substring(values, pattern=part), place, pa.scalar(0, pa.int32()))
 
 
+def _split_part(values: Any, separator: str, number: int) -> Any:
+    if number == 0:
+        raise ExpressionError("split_part() counts parts from 1, or from -1 at the end")
+
+    from_end = number < 0
+
+    def part(text: str) -> str:
+        split = text.rsplit if from_end else text.split
+        parts = split(separator, abs(number)) if separator else [text]
+        return parts[number - (not from_end)] if abs(number) <= len(parts) else ""
+
+    def run(chunk: pa.Array) -> pa.Array:
+        # Arrow reserves memory for as many parts as it is told of, where None is all.
+        most = abs(number) if abs(number) < LONG_PATTERN else None
+        parts = pc.split_pattern(chunk, pattern=separator, max_splits=most, reverse=from_end)
+        found = pc.fill_null(element(parts, pa.scalar(number)), "")
+        return pc.if_else(chunk.is_valid(), found, pa.scalar(None, chunk.type))
+
+    return by_chunk(run, values) if 0 < len(separator) <= LONG_PATTERN else by_text(part, values, values.type)
+
+
+def _pad(left: bool) -> Callable[..., Any]:
+    return lambda values, width, fill=" ": growth.pad(values, width, fill, left)
+
+
 def _substring(values: Any, start: int, length: int | None = None) -> Any:
     if length is not None and length < 0:
         raise ExpressionError("the length of a substring cannot be negative")
@@ -259,6 +285,10 @@ FUNCTIONS: dict[str, Function] = {
     "regexp_match": _function("s CT CT?", _regexp),
     "regexp_like": _function("s CT CT?", _regexp),
     "regexp_count": _function("s CT", growth.count_matches),
+    "regexp_replace": _function("s CT CT CT?", growth.replace_matches),
+    "split_part": _function("s CT CI", _split_part),
+    "lpad": _function("s CI CT?", _pad(left=True)),
+    "rpad": _function("s CI CT?", _pad(left=False)),
     "strpos": _function("s CT", _position),
     "replace": _function("s CT CT", growth.replace),
     "reverse": _function("s", pc.utf8_reverse),
@@ -270,6 +300,7 @@ FUNCTIONS: dict[str, Function] = {
     "right": _function("s CI", _right),
     "repeat": _function("s CI", growth.repeat),
     "concat": _function("s s*", _concat),
+    "concat_ws": _function("CT s s*", growth.join_with),
     "abs": _function("n", _abs),
     "ceil": _function("f", pc.ceil),
     "floor": _function("f", pc.floor),
@@ -346,6 +377,7 @@ BARE_CLOCK = ("current_date", "current_time", "current_timestamp")
 """Those that may be called without parentheses, as in standard SQL."""
 
 _RANDOM = ("random", "uuid")
+_FAMILY = re.compile(r"^(array_|json_|regexp_).*")
 
 
 def unknown_function(name: str) -> ExpressionError:
@@ -360,7 +392,7 @@ def unknown_function(name: str) -> ExpressionError:
         )
     known = [*FUNCTIONS, *ALIASES, *LOWERED, *CLOCK]
     # The names of all functions would not fit into a message.
-    shown = {"json_*" if each.startswith("json_") else each for each in (*FUNCTIONS, *LOWERED)}
+    shown = {_FAMILY.sub(r"\1*", each) for each in (*FUNCTIONS, *LOWERED)}
     close = nearest(name, known)
     hint = f"did you mean {', '.join(close)}?" if close else f"there are {', '.join(sorted(shown))}"
     return ExpressionError(f"no function {name!r}; {hint}")

@@ -20,11 +20,24 @@ from lancecy.expr.evaluation.values import LONG_PATTERN, Data, by_text
 from lancecy.limits import COMPUTED_BYTES, INT32_MAX
 from lancecy.records import dataclass
 
-__all__ = ["allowance", "charge", "count_matches", "join", "mixed", "repeat", "replace"]
+__all__ = [
+    "allowance",
+    "charge",
+    "count_matches",
+    "join",
+    "join_with",
+    "mixed",
+    "pad",
+    "repeat",
+    "replace",
+    "replace_matches",
+]
 
 _WIDE = (pa.large_string(), pa.large_binary())
 # A match of a pattern without these does not depend on the text around it.
 _ASSERTION = re.compile(r"[\^$]|\\[bBAzZ]|\(\?")
+# What refers to a group of a match, in the forms of PostgreSQL and of pylance's library; or one other character.
+_PIECE = re.compile(r"\\(\d+)|\$(\w+)|\$\{(\w+)\}|\$\$|.", re.DOTALL | re.ASCII)
 
 
 @dataclass(slots=True)
@@ -94,6 +107,10 @@ def _size(values: Data) -> int:
 def _lengths(values: Data) -> Data:
     lengths = pc.binary_length(values)
     return pa.repeat(lengths, 1) if isinstance(lengths, pa.Scalar) else lengths
+
+
+def _has_texts(values: Data) -> bool:
+    return bool(pc.count(_lengths(values)).as_py())
 
 
 def _rows(values: tuple[Data, ...]) -> int:
@@ -189,6 +206,133 @@ def count_matches(values: Data, pattern: str) -> Data:
         for mark in ("x", "")
     )
     return pc.cast(pc.subtract(marked, without), pa.int64())
+
+
+def replace_matches(values: Data, pattern: str, replacement: str, flags: str = "") -> Data:
+    r"""Replace the first match of a regular expression in each text, or with the flag ``g`` all of them.
+
+    Parameters
+    ----------
+    values : pa.Array, pa.ChunkedArray or pa.Scalar
+    pattern : str
+    replacement : str
+        ``\1`` or ``${1}`` is what the first group matches; ``$$`` is ``$``.
+    flags : str
+        Of ``g``, ``i`` (either case), ``m`` (^ and $ at each line) and ``s`` (a dot matches newlines).
+
+    Raises
+    ------
+    ExpressionError
+        RE2 rejects the pattern, there is no such flag or group, or the result would exceed the allowance.
+
+    Examples
+    --------
+    >>> replace_matches(pa.array(["a1b22", None]), "([0-9]+)", "<\\1>", "g").to_pylist()
+    ['a<1>b<22>', None]
+    """
+    unknown = set(flags) - set("gims")
+    if unknown:
+        raise ExpressionError(
+            f"flags of regexp_replace() are g, i, m and s, not {''.join(sorted(unknown))!r}"
+        )
+    inline = "".join(flag for flag in "ims" if flag in flags)
+    pattern = f"(?{inline}){pattern}" if inline else pattern
+    rewrite, more, groups = _rewrite(replacement)
+    most = -1 if "g" in flags else 1
+    try:
+        sizes = [
+            _size(chunk) * (1 + groups)
+            + more * (len(_lengths(chunk)) if most > 0 else _matches(chunk, pattern))
+            for chunk in _chunks(values)
+        ]
+        charge("regexp_replace()", sum(sizes))
+        _fits("regexp_replace()", values, sizes)
+        return pc.replace_substring_regex(values, pattern=pattern, replacement=rewrite, max_replacements=most)
+    except pa.ArrowInvalid as error:
+        raise ExpressionError(
+            f"regexp_replace() cannot replace {pattern!r} by {replacement!r}: {error}"
+        ) from error
+
+
+def _matches(values: Data, pattern: str) -> int:
+    found = count_matches(values, pattern)
+    return (found if isinstance(found, pa.Scalar) else pc.sum(found)).as_py() or 0
+
+
+def _rewrite(replacement: str) -> tuple[str, int, int]:
+    """A replacement as RE2 writes it, the bytes of its text, and how often it refers to groups."""
+    pieces, size, groups = [], 0, 0
+    for piece in _PIECE.finditer(replacement):
+        group = piece[1] or piece[2] or piece[3]
+        if group is None:
+            text = "$" if piece[0] == "$$" else piece[0]
+            pieces.append("\\\\" if text == "\\" else text)
+            size += len(text.encode())
+        elif len(group) == 1 and group.isdigit():
+            pieces.append("\\" + group)
+            groups += 1
+        else:
+            raise ExpressionError(
+                f"{piece[0]!r} in a replacement of regexp_replace() is no group: write \\1 to \\9, or $$ for a dollar"
+            )
+    return "".join(pieces), size, groups
+
+
+def pad(values: Data, width: int, fill: str, left: bool) -> Data:
+    """Fill text up with ``fill``, at the left or right, or cut its end off: ``width`` characters.
+
+    Raises
+    ------
+    ExpressionError
+        The result would exceed the allowance.
+
+    Examples
+    --------
+    >>> pad(pa.array(["7", "12345", None]), 4, "0", left=True).to_pylist()
+    ['0007', '1234', None]
+    """
+    width = max(0, width)
+    if fill and _has_texts(values):
+        name = "lpad()" if left else "rpad()"
+        widest = max(len(character.encode()) for character in fill)
+        sizes = [_size(chunk) + widest * width * len(_lengths(chunk)) for chunk in _chunks(values)]
+        charge(name, sum(sizes))
+        _fits(name, values, sizes)
+        if len(fill) == 1:
+            # Arrow refuses widths that 32-bit offsets could not count if every character were of four bytes.
+            wide = pc.cast(values, pa.large_string())
+            padded = (pc.utf8_lpad if left else pc.utf8_rpad)(wide, width=width, padding=fill)
+            values = pc.cast(padded, values.type)
+        else:
+            values = by_text(lambda text: _padded(text, width, fill, left), values, values.type)
+    return pc.utf8_slice_codeunits(values, start=0, stop=width)
+
+
+def _padded(text: str, width: int, fill: str, left: bool) -> str:
+    missing = max(0, width - len(text))
+    padding = (fill * (missing // len(fill) + 1))[:missing]
+    return padding + text if left else text + padding
+
+
+def join_with(separator: str, *values: Data) -> Data:
+    """Concatenate the texts that are not null, with ``separator`` between them: of only nulls empty text.
+
+    Raises
+    ------
+    ExpressionError
+        The result would exceed the allowance.
+
+    Examples
+    --------
+    >>> join_with("-", pa.array(["a", None]), pa.array(["b", None]), pa.array([None, "c"])).to_pylist()
+    ['a-b', 'c']
+    """
+    # Arrow's option to skip nulls leaves out rows that have nothing else.
+    parts = [
+        pc.coalesce(join("concat_ws()", pa.scalar(separator, v.type), v), pa.scalar("", v.type))
+        for v in values
+    ]
+    return pc.utf8_slice_codeunits(join("concat_ws()", *parts), start=len(separator))
 
 
 def join(name: str, *values: Data) -> Data:
