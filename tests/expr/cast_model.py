@@ -220,7 +220,7 @@ def _text(value: Any, source: pa.DataType) -> Any:
         return value
     seconds = Fraction(value) / _second(source)
     if kind == "time":
-        return _clock(seconds, source)
+        return _clock(seconds)
     if kind == "timestamp" and _beyond(value, source):
         return FAILS
     zone = source.tz if kind == "timestamp" else None
@@ -231,14 +231,15 @@ def _text(value: Any, source: pa.DataType) -> Any:
     if day is None or kind == "date":
         return FAILS if day is None else day
     sign, minutes = "-" if offset < 0 else "+", abs(offset) // 60
-    written = "" if zone is None else "Z" if zone == "UTC" else f"{sign}{minutes // 60:02}{minutes % 60:02}"
-    return f"{day} {_clock((seconds + offset) % DAY, source)}{written}"
+    written = "" if zone is None else f"{sign}{minutes // 60:02}:{minutes % 60:02}" if minutes else "Z"
+    return f"{day}T{_clock((seconds + offset) % DAY)}{written}"
 
 
-def _clock(seconds: Fraction, kind: pa.DataType) -> str:
-    whole, digits = int(seconds), {"s": 0, "ms": 3, "us": 6, "ns": 9}[kind.unit]
-    text = f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"
-    return f"{text}.{int((seconds - whole) * 10**digits):0{digits}}" if digits else text
+def _clock(seconds: Fraction) -> str:
+    whole = int(seconds)
+    text, rest = f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}", seconds - whole
+    digits = next(n for n in (0, 3, 6, 9) if (rest * 10**n).denominator == 1)
+    return f"{text}.{int(rest * 10**digits):0{digits}}" if digits else text
 
 
 def _calendar(days: int) -> str | None:

@@ -767,6 +767,39 @@ def test_what_is_tried_is_as_in_pylance(tmp_path: Path, text: str) -> None:
         assert mine.num_rows == theirs.to_table(filter=text_filter).num_rows
 
 
+@pytest.mark.interop
+def test_text_of_values_is_as_in_pylance(tmp_path: Path) -> None:
+    """Keys that both libraries make of values are the same."""
+    lance = pytest.importorskip("lance")
+    rng = np.random.default_rng(26)
+    size = 20_000
+    floats = rng.integers(0, 2**64, size, np.uint64).view(np.float64)
+    near = rng.choice([-1, 1], size) * rng.random(size) * 10.0 ** rng.integers(-12, 25, size)
+    round_ones = 10.0 ** rng.integers(-9, 25, size) * rng.integers(1, 99, size)
+    moments = rng.integers(-62_135_596_800, 253_402_300_799, size) * 10**6
+    moments += np.tile([0, 250_000, 123_456], size)[:size]
+    recent = pa.array(np.abs(moments) % (2 * 10**15))
+    rows: dict[str, Any] = {"bits": floats, "near": near, "round": round_ones}
+    rows |= {f"{name}32": rows[name] for name in ("near", "round")}
+    table = {name: pa.array(values) for name, values in rows.items()}
+    table |= {name: table[name].cast(pa.float32()) for name in table if name.endswith("32")}
+    table |= {
+        "moment": pa.array(moments).cast(pa.timestamp("us")),
+        "nanos": pa.array(rng.integers(-(2**62), 2**62, size) // 1000 * 1000).cast(pa.timestamp("ns")),
+        "berlin": recent.cast(pa.timestamp("us", "Europe/Berlin")),
+        "london": recent.cast(pa.timestamp("us", "Europe/London")),
+        "utc": recent.cast(pa.timestamp("us", "UTC")),
+        "offset": recent.cast(pa.timestamp("us", "-03:30")),
+        "clock": pa.array(np.abs(moments) % (86_400 * 10**6)).cast(pa.time64("us")),
+    }
+    theirs = lance.write_dataset(pa.table(table), tmp_path / "t")
+    columns = {name: f"CAST({name} AS string)" for name in table}
+    found, wanted = lancecy.dataset(tmp_path / "t").to_table(columns), theirs.to_table(columns=columns)
+    for name in table:
+        differs = found.filter(pc.not_equal(found[name], wanted[name]))[name]
+        assert not len(differs), (name, differs[:3])
+
+
 def test_columns_are_added_and_updated_where_text_converts(tmp_path: Path) -> None:
     ds = lancecy.write_dataset({"s": ["1", "x", "300"], "n": [7, 8, 9]}, tmp_path / "t")
     ds.add_columns({"small": "TRY_CAST(s AS tinyint)"})

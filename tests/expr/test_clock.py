@@ -74,7 +74,7 @@ ROWS = {
     "date_trunc('day', now()) <= zoned": [1, 2, 3, 4, 5, 6],
     "date_part('hour', now()) = 12 AND id = 1": [1],
     "CAST(now() AS date) = day": [1, 2, 3, 4, 5],
-    "CAST(now() AS string) = CAST(us AS string)": [],
+    "CAST(now() AS string) = CAST(us AS string)": [3],
     "CAST(now() AS string) = CAST(ns AS string)": [3],
     "now() > '2024-05-17' AND now() < timestamp '2024-05-18 00:00:00'": list(range(7)),
     "now() = now()": list(range(7)),

@@ -4,7 +4,7 @@
 to integers      fractions are dropped; values out of range are an error
 to floats        the nearest one, infinite beyond the range of the type
 to decimals      rounded half away from zero; NaN, infinities and too many digits are an error
-to text          text that reads back as the same value; years outside 0 to 9999 are an error
+to text          as pylance writes it, see ``texts``; years outside 0 to 9999 are an error
 to timestamps    digits that the type lacks are cut from the clock, also before 1970
 to times         of integers: a time of day in the unit of the type
 ===============  ==========================================================================
@@ -28,6 +28,7 @@ from lancecy.expr.evaluation.decimals import (
     text_to_decimal,
 )
 from lancecy.expr.evaluation.instants import check_years, day_numbers, on_clock, whole_units
+from lancecy.expr.evaluation.texts import float_to_text, time_to_text, timestamp_to_text
 from lancecy.expr.evaluation.values import Data
 from lancecy.expr.kinds import family
 from lancecy.expr.times import nanos_per_unit
@@ -122,7 +123,7 @@ def _binary_to(values: Data, target: pa.DataType) -> Data:
     return cast_values(pc.cast(values, pa.large_string()), target)
 
 
-def _instant_to_text(values: Data, target: pa.DataType) -> Data:
+def _date_to_text(values: Data, target: pa.DataType) -> Data:
     check_years(values, 0, 9999, "text")
     return pc.cast(values, target)
 
@@ -190,6 +191,7 @@ _Rule: TypeAlias = Callable[[Data, pa.DataType], Data]
 _RULES: dict[tuple[str, str], _Rule] = {
     ("float", "integer"): _float_to_integer,
     ("float", "decimal"): float_to_decimal,
+    ("float", "text"): float_to_text,
     ("integer", "float"): _integer_to_float,
     ("integer", "decimal"): _integer_to_decimal,
     ("integer", "time"): _integer_to_time,
@@ -202,9 +204,10 @@ _RULES: dict[tuple[str, str], _Rule] = {
     ("text", "date"): _text_to_date,
     ("text", "timestamp"): _text_to_timestamp,
     **{("binary", kind): _binary_to for kind in ("boolean", "integer", "float", "decimal")},
-    ("date", "text"): _instant_to_text,
+    ("date", "text"): _date_to_text,
     ("date", "date"): _date_to_date,
-    ("timestamp", "text"): _instant_to_text,
+    ("time", "text"): time_to_text,
+    ("timestamp", "text"): timestamp_to_text,
     ("timestamp", "date"): _timestamp_to_date,
     ("timestamp", "time"): _timestamp_to_time,
     ("timestamp", "timestamp"): _timestamp_to_timestamp,

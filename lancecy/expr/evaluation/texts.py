@@ -1,0 +1,121 @@
+"""CAST to text: floats, times and timestamps as pylance writes them.
+
+Keys that both libraries make of such values are then the same. Arrow writes all digits of a unit, whole floats without a
+point, and exponents with a sign; its text is made first, and changed here.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancecy.expr.evaluation.instants import check_years
+from lancecy.expr.evaluation.values import Data, by_chunk
+
+__all__ = ["float_to_text", "time_to_text", "timestamp_to_text"]
+
+# Digits of a second come in threes, as few as keep the value.
+_FRACTION = r"(?:\.0+|(\.[0-9]{3})(?:000|000000)|(\.[0-9]{6})000)(Z|[+-][0-9]{4})?$"
+_WHOLE = r"^(-?[0-9]+)$"
+_EXPONENT = r"^(-?[0-9.]+e)\+"
+# Where Arrow writes an exponent and pylance does not, or the reverse.
+_OTHER_FORM = {64: r"e\+1[0-5]$|^-?0\.00000[1-9]", 32: r"e\+1[0-2]$"}
+_WITH_EXPONENT = re.compile(r"(-?)([0-9])\.?([0-9]*)e\+?(-?[0-9]+)")
+
+
+def float_to_text(values: Data, target: pa.DataType) -> Data:
+    """The shortest digits that read back as the value: ``1.0``, ``1e16``, ``NaN``; of half floats as Arrow writes them.
+
+    Parameters
+    ----------
+    values : pa.Array, pa.ChunkedArray or pa.Scalar of floats
+    target : pa.DataType
+        Of text.
+
+    Examples
+    --------
+    >>> float_to_text(pa.array([1.0, 2.5, 1e15, 1e16, 1e-6, -0.0, float("nan")]), pa.string()).to_pylist()
+    ['1.0', '2.5', '1000000000000000.0', '1e16', '1e-6', '-0.0', 'NaN']
+    """
+    if pa.types.is_float16(values.type):
+        return pc.cast(values, target)
+    other_form = _OTHER_FORM[values.type.bit_width]
+
+    def of_chunk(chunk: pa.Array) -> pa.Array:
+        texts = pc.cast(chunk, target)
+        found = pc.match_substring_regex(texts, pattern=other_form)
+        if pc.any(found).as_py():
+            others = texts.filter(pc.fill_null(found, False)).dictionary_encode()
+            plain = pa.array([_other_form(text) for text in others.dictionary.to_pylist()], target)
+            texts = pc.replace_with_mask(texts, pc.fill_null(found, False), plain.take(others.indices))
+        texts = pc.replace_substring_regex(texts, pattern=_WHOLE, replacement=r"\1.0")
+        texts = pc.replace_substring_regex(texts, pattern=_EXPONENT, replacement=r"\1")
+        return pc.replace_substring(texts, pattern="nan", replacement="NaN")
+
+    return by_chunk(of_chunk, values)
+
+
+def _other_form(text: str) -> str:
+    """Text without its exponent, or with the exponent that it lacks."""
+    parts = _WITH_EXPONENT.fullmatch(text)
+    if parts is None:
+        sign, digits = text.startswith("-"), text.lstrip("-0.")
+        rest = f".{digits[1:]}" if digits[1:] else ""
+        return f"{'-' * sign}{digits[0]}{rest}e-6"
+    minus, first, rest, exponent = parts.groups()
+    point, digits = int(exponent) + 1, first + rest
+    return f"{minus}{digits[:point].ljust(point, '0')}.{digits[point:] or '0'}"
+
+
+def time_to_text(values: Data, target: pa.DataType) -> Data:
+    """The clock, with as few digits of a second as keep the value: none, three, six or nine.
+
+    Parameters
+    ----------
+    values : pa.Array, pa.ChunkedArray or pa.Scalar of times
+    target : pa.DataType
+        Of text.
+
+    Examples
+    --------
+    >>> time_to_text(pa.array([0, 1_500_000], pa.time64("us")), pa.string()).to_pylist()
+    ['00:00:00', '00:00:01.500']
+    """
+    return _short(pc.cast(values, target))
+
+
+def timestamp_to_text(values: Data, target: pa.DataType) -> Data:
+    """Day and clock in the zone, with as few digits of a second as keep the value, and the offset of the zone.
+
+    Parameters
+    ----------
+    values : pa.Array, pa.ChunkedArray or pa.Scalar of timestamps
+    target : pa.DataType
+        Of text.
+
+    Raises
+    ------
+    ExpressionError
+        A value is outside the years 0 to 9999.
+
+    Examples
+    --------
+    >>> moments = pa.array([0, 1_500], pa.timestamp("ms"))
+    >>> timestamp_to_text(moments, pa.string()).to_pylist()
+    ['1970-01-01T00:00:00', '1970-01-01T00:00:01.500']
+    >>> timestamp_to_text(moments.cast(pa.timestamp("ms", "+05:30")), pa.string()).to_pylist()
+    ['1970-01-01T05:30:00+05:30', '1970-01-01T05:30:01.500+05:30']
+    """
+    check_years(values, 0, 9999, "text")
+    texts = pc.replace_substring(pc.cast(values, target), pattern=" ", replacement="T", max_replacements=1)
+    texts = _short(texts)
+    if values.type.tz is None:
+        return texts
+    texts = pc.replace_substring_regex(texts, pattern=r"[+-]0000$", replacement="Z")
+    return pc.replace_substring_regex(texts, pattern=r"([+-][0-9]{2})([0-9]{2})$", replacement=r"\1:\2")
+
+
+def _short(texts: Data) -> Data:
+    return pc.replace_substring_regex(texts, pattern=_FRACTION, replacement=r"\1\2\3")
