@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pydantic
 import pytest
 
 import lancecy
@@ -158,6 +159,10 @@ NOT_ROWS: dict[str, tuple[Any, str]] = {
     "polars series": (pl.Series([1]), r"Series: .* pass series\.to_frame\(\)"),
     "scalars": ({"a": 1}, r"column 'a' is 1, and not a list of values"),
     "text": ({"a": "abc"}, r"column 'a' is 'abc', and not a list of values"),
+    "models": (
+        [pydantic.create_model("Row", id=(int, ...))(id=1)],
+        r"Row: it is a model of pydantic; .* \[row\.model_dump\(\) for row in rows\]",
+    ),
     "numbers": ([1, 2], "rows cannot be read from int"),
 }
 
