@@ -38,7 +38,7 @@ from lancecy.api.searches import NearestScanner
 from lancecy.changes.fragment_columns import FragmentColumns
 from lancecy.changes.fragments import FragmentChanges
 from lancecy.changes.options import UNSUPPORTED_WRITES
-from lancecy.errors import UnsupportedError, with_short_tracebacks
+from lancecy.errors import UnsupportedError, printable, with_short_tracebacks
 from lancecy.expr.build import Filter
 from lancecy.inspection import display
 from lancecy.inspection.bases import BaseStatus, base_statuses
@@ -420,6 +420,8 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
     _refused_names = DATASET_NAMES
 
     def __init__(self, snapshot: Snapshot, default_scan_options: Mapping[str, Any] | None = None) -> None:
+        if isinstance(snapshot, str | os.PathLike):
+            raise TypeError(f"lancecy.dataset({printable(repr(os.fspath(snapshot)))}) opens a table")
         self._current = _Current(snapshot)
         self._scan_defaults = default_scan_options or {}
         self._session = snapshot.session
@@ -1448,8 +1450,8 @@ class LanceFragment(Scans, FragmentChanges, FragmentColumns, RefusedNames):
     Parameters
     ----------
     dataset : Dataset
-    metadata : Fragment or int
-        Or the fragment's id.
+    fragment_id : int or Fragment
+        Or the fragment's entry in the manifest.
 
     Raises
     ------
@@ -1467,15 +1469,15 @@ class LanceFragment(Scans, FragmentChanges, FragmentColumns, RefusedNames):
     _refused_names = FRAGMENT_NAMES
     _dataset: Dataset
 
-    def __init__(self, dataset: Dataset, metadata: Fragment | int) -> None:
-        if isinstance(metadata, int):
-            found = dataset.get_fragment(metadata)
+    def __init__(self, dataset: Dataset, fragment_id: Fragment | int) -> None:
+        if isinstance(fragment_id, int):
+            found = dataset.get_fragment(fragment_id)
             if found is None:
-                raise ValueError(f"version {dataset.version} has no fragment {metadata}")
+                raise ValueError(f"version {dataset.version} has no fragment {fragment_id}")
             self._dataset, self._metadata = found._dataset, found._metadata
             return
         self._dataset = dataset
-        self._metadata = metadata
+        self._metadata = fragment_id
 
     @property
     def fragment_id(self) -> int:
