@@ -25,6 +25,7 @@ from lancecy.records import dataclass
 
 __all__ = [
     "EXTENSION_KEY",
+    "EXTENSION_METADATA_KEY",
     "DictionaryRef",
     "Field",
     "Schema",
@@ -87,7 +88,7 @@ BLOB_KEY = "lance-encoding:blob"
 PACKED_KEYS = ("lance-encoding:packed", "packed")
 BLOB_EXTENSION = "lance.blob.v2"
 EXTENSION_KEY = "ARROW:extension:name"
-_SERIALIZED_KEY = "ARROW:extension:metadata"
+EXTENSION_METADATA_KEY = "ARROW:extension:metadata"
 _BFLOAT16 = "lance.bfloat16"
 # A scan returns a blob's position and size instead of its bytes. These ids belong to no field of any table.
 _BLOB_V1 = (("position", -2, "uint64"), ("size", -3, "uint64"))
@@ -509,7 +510,7 @@ def _of_lancecy(field: pa.Field) -> pa.Field:
     """The field with a type of ``lancecy.arrow``; unchanged if its metadata names none that fits."""
     metadata = dict(field.metadata or {})
     name = metadata.pop(EXTENSION_KEY.encode(), b"").decode("utf-8", "replace")
-    kind = extension_type(name, field.type, metadata.pop(_SERIALIZED_KEY.encode(), b""))
+    kind = extension_type(name, field.type, metadata.pop(EXTENSION_METADATA_KEY.encode(), b""))
     return field if kind is None else pa.field(field.name, kind, field.nullable, metadata)
 
 

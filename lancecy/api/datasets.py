@@ -39,7 +39,7 @@ from lancecy.api.searches import NearestScanner
 from lancecy.changes.fragment_columns import FragmentColumns
 from lancecy.changes.fragments import FragmentChanges
 from lancecy.changes.options import UNSUPPORTED_WRITES
-from lancecy.errors import UnsupportedError, with_short_tracebacks
+from lancecy.errors import UnsupportedError, printable, with_short_tracebacks
 from lancecy.expr.build import Filter
 from lancecy.inspection import display
 from lancecy.inspection.bases import BaseStatus, base_statuses
@@ -444,7 +444,7 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
     def __init__(self, snapshot: Snapshot, default_scan_options: Mapping[str, Any] | None = None) -> None:
         if not isinstance(snapshot, Snapshot):
             raise TypeError(
-                f"lancecy.dataset({snapshot!r}) opens a table, with the arguments of pylance's LanceDataset"
+                f"lancecy.dataset({printable(repr(snapshot))}) opens a table, with the arguments of pylance's LanceDataset"
             )
         self._current = _Current(snapshot)
         self._scan_defaults = default_scan_options or {}
@@ -1481,8 +1481,8 @@ class LanceFragment(Scans, FragmentChanges, FragmentColumns, RefusedNames):
     Parameters
     ----------
     dataset : Dataset
-    metadata : Fragment or int
-        Or the fragment's id.
+    fragment_id : int or Fragment
+        Or the fragment's entry in the manifest.
 
     Raises
     ------
@@ -1500,15 +1500,15 @@ class LanceFragment(Scans, FragmentChanges, FragmentColumns, RefusedNames):
     _refused_names = FRAGMENT_NAMES
     _dataset: Dataset
 
-    def __init__(self, dataset: Dataset, metadata: Fragment | int) -> None:
-        if isinstance(metadata, int):
-            found = dataset.get_fragment(metadata)
+    def __init__(self, dataset: Dataset, fragment_id: Fragment | int) -> None:
+        if isinstance(fragment_id, int):
+            found = dataset.get_fragment(fragment_id)
             if found is None:
-                raise ValueError(f"version {dataset.version} has no fragment {metadata}")
+                raise ValueError(f"version {dataset.version} has no fragment {fragment_id}")
             self._dataset, self._metadata = found._dataset, found._metadata
             return
         self._dataset = dataset
-        self._metadata = metadata
+        self._metadata = fragment_id
 
     @property
     def fragment_id(self) -> int:

@@ -18,7 +18,7 @@ from lancecy.interop.streams import record_batches
 from lancecy.schema import Schema
 from lancecy.session import Session, default
 from lancecy.store.local import LocalStore
-from lancecy.write.schemas import arranged, fitted, schema_of
+from lancecy.write.schemas import arranged, check_metadata, fitted, schema_of
 
 __all__ = ["LanceFileWriter"]
 
@@ -214,7 +214,7 @@ class LanceFileWriter:
         """The file and its schema; the first call creates the file with the given one."""
         if self._writer is not None and self._schema is not None:
             return self._writer, self._schema
-        schema = schema_of(given)
+        schema = check_metadata(schema_of(given))
         if isinstance(self._store, LocalStore):
             self._folders = self._store.missing_folders(f"{self._name.removesuffix('.lance')}/blob")
         options = FileWriteOptions(page_bytes=self._bytes_of_a_page(len(given)))

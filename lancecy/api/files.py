@@ -174,7 +174,8 @@ class ReaderResults:
 
     def to_table(self) -> pa.Table:
         """The rows as one table; they can be read once."""
-        return pa.concat_tables([self._schema.empty_table(), *self._windows])
+        windows = [window for window in self._windows if window.num_rows]
+        return pa.concat_tables(windows or [self._schema.empty_table()])
 
 
 class LanceFileReader:

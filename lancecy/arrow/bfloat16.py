@@ -98,6 +98,22 @@ class _BFloat16Scalar(pa.ExtensionScalar):  # type: ignore[misc]
 class BFloat16Array(pa.ExtensionArray):  # type: ignore[misc]
     """An array of bfloat16; made by :func:`bfloat16_array` and by reading."""
 
+    def to_string(self, *args: Any, **options: Any) -> str:
+        """The numbers as text, which ``repr`` and ``print`` show.
+
+        Parameters
+        ----------
+        *args, **options
+            For :meth:`pyarrow.Array.to_string`.
+
+        Examples
+        --------
+        >>> bfloat16_array([1.1, None]).to_string(indent=0).split()
+        ['[', '1.1015625,', 'null', ']']
+        """
+        text: str = _floats(self, pa.float32()).to_string(*args, **options)
+        return text
+
     def to_float32(self) -> NDArray[np.float32]:
         """(n,) float32 with the same values, NaN for nulls.
 

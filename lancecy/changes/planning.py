@@ -33,7 +33,7 @@ from lancecy.table.placement import check_new_place
 from lancecy.table.row_id_checks import check_row_ids, row_id_faults
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.fragments import Folder, NewFiles
-from lancecy.write.schemas import cast_schema, fitted, schema_of, with_blobs
+from lancecy.write.schemas import cast_schema, check_metadata, fitted, schema_of, with_blobs
 from lancecy.write.targets import base_paths_of, check_outside, least_filled_first, targets
 
 __all__ = ["Plan", "planned", "planned_move", "target_schema"]
@@ -220,7 +220,7 @@ def planned(
     if version >= "2.2":
         data = with_blobs(data)
     if snapshot is None or options.mode == "overwrite":
-        schema = written = schema_of(data)
+        schema = written = check_metadata(schema_of(data))
         check_writable(schema, version)
     else:
         schema, given = snapshot.schema, frozenset(data.names)

@@ -68,9 +68,9 @@ class DatasetStats:
                 totals[field.name] += files.estimated_bytes([field])
         return DataStatistics(totals, [FieldStatistics(field.id, totals[field.name]) for field in fields])
 
-    def index_stats(self, name: str) -> dict[str, Any]:
+    def index_stats(self, index_name: str) -> dict[str, Any]:
         """See :meth:`lancecy.Dataset.index_statistics`."""
-        return index_statistics(self._context, name)
+        return index_statistics(self._context, index_name)
 
     def __repr__(self) -> str:
         facts = ", ".join(f"{k}={v:,}" for k, v in self.dataset_stats().items())

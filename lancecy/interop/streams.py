@@ -267,6 +267,8 @@ def _remedy(data: Any) -> str:
         return 'its column has no name; pass {"name": array}'
     if library in {"pandas", "polars"} and name == "Series":
         return "a column is no frame; pass series.to_frame()"
+    if hasattr(data, "model_dump"):
+        return "it is one row; pass a list of models"
     if hasattr(data, "__dlpack__"):
         return 'its column has no name; pass {"name": tensor}'
     if isinstance(data, bytes) or not (isinstance(data, Iterable) or _is_arrow(data)):

@@ -25,7 +25,7 @@ from lancecy.table.operations.new_fragments import version_of
 from lancecy.table.rows import roaring
 from lancecy.write.indices import Index, IndexFile, index_entry, index_view
 from lancecy.write.overlays import DataOverlayFile, DataOverlayGroup, overlay_views
-from lancecy.write.schemas import schema_of
+from lancecy.write.schemas import check_metadata, schema_of
 from lancecy.write.targets import DatasetBasePath, base_paths_of
 
 __all__ = ["BaseOperation", "Index", "IndexFile", "LanceOperation", "operation_of", "view_of"]
@@ -99,7 +99,7 @@ class _Overwrite(BaseOperation):
         versions = {version_of(file) for fragment in fragments for file in fragment.files}
         return made.Overwrite(
             fragments,
-            schema if isinstance(schema, Schema) else schema_of(schema),
+            schema if isinstance(schema, Schema) else check_metadata(schema_of(schema)),
             data_version=max(versions) if versions else ("2.1" if known is None else None),
             initial_bases=base_paths_of(known or {}, self.initial_bases or ()),
             stable_row_ids=stable_row_ids,

@@ -17,7 +17,7 @@ import pyarrow as pa
 from lancecy.errors import ColumnNotFoundError, SchemaError, UnsupportedError, printable
 from lancecy.records import dataclass
 from lancecy.schema import Field, Schema, split_name
-from lancecy.write.schemas import check_name, schema_of
+from lancecy.write.schemas import check_metadata, check_name, schema_of
 
 __all__ = [
     "Alteration",
@@ -134,7 +134,7 @@ def added(table: Schema, columns: pa.Schema, first_id: int) -> tuple[Field, ...]
     for name in columns.names:
         if name in table.names:
             raise _is_there(name)
-    return schema_of(columns, first_id).fields
+    return check_metadata(schema_of(columns, first_id)).fields
 
 
 def with_columns(table: Schema, fields: Iterable[Field]) -> Schema:
@@ -171,7 +171,7 @@ def with_members(table: Schema, columns: pa.Schema, first_id: int) -> Schema:
     ['x', 'y']
     """
     known, new = {field.name: field for field in table.fields}, list[Field]()
-    for given in schema_of(columns, first_id).fields:
+    for given in check_metadata(schema_of(columns, first_id)).fields:
         if given.name in known:
             known[given.name] = _with_members(known[given.name], given, given.name)
         else:

@@ -24,6 +24,7 @@ from lancecy.schema import (
     BLOB_EXTENSION,
     BLOB_KEY,
     EXTENSION_KEY,
+    EXTENSION_METADATA_KEY,
     DictionaryRef,
     Field,
     Schema,
@@ -35,6 +36,7 @@ __all__ = [
     "arranged",
     "cast_schema",
     "check_known",
+    "check_metadata",
     "check_name",
     "check_nulls",
     "fitted",
@@ -193,6 +195,44 @@ def check_name(name: str, times: int = 1) -> None:
         )
 
 
+def check_metadata(schema: Schema) -> Schema:
+    """The schema; raises SchemaError if pylance would read a value of its metadata as another one.
+
+    Parameters
+    ----------
+    schema : Schema
+
+    Examples
+    --------
+    >>> check_metadata(schema_of(pa.schema({"a": pa.int8()}, {"owner": "me"}))).metadata
+    {'owner': b'me'}
+    """
+    places = [("the schema", schema.metadata)]
+    places += [
+        (f"column {field.name!r}", field.metadata)
+        for top in schema.fields
+        for field in top.walk()
+        if field.metadata
+    ]
+    for place, metadata in places:
+        for key, value in metadata.items():
+            if key != EXTENSION_METADATA_KEY and not _is_text(value):
+                raise SchemaError(
+                    f"metadata {printable(key)!r} of {printable(place)} is not UTF-8, which pylance reads as other "
+                    "bytes: encode it, as with base64",
+                    difference=key,
+                )
+    return schema
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _field(field: pa.Field, parent: int, ids: Iterator[int], path: str) -> Field:
     name = field.name
     if "\0" in name:
@@ -234,7 +274,7 @@ def _json(field: pa.Field, number: int, parent: int, metadata: dict[str, bytes])
         nullable=field.nullable,
         encoding=_hint("large_binary"),
         extension_name="lance.json",
-        metadata={**metadata, EXTENSION_KEY: b"lance.json", "ARROW:extension:metadata": b""},
+        metadata={**metadata, EXTENSION_KEY: b"lance.json", EXTENSION_METADATA_KEY: b""},
     )
 
 

@@ -34,6 +34,12 @@ def test_arrays_of_lists_numpy_and_arrow() -> None:
     assert found.type == BFloat16Type() and pickle.loads(pickle.dumps(found)).equals(found)
 
 
+def test_the_text_of_an_array_shows_its_numbers() -> None:
+    array = bfloat16_array([1.1, None, 3.4])
+    assert repr(array).split()[-5:] == ["[", "1.1015625,", "null,", "3.40625", "]"]
+    assert str(array.slice(1)).split() == ["[", "null,", "3.40625", "]"]
+
+
 def test_numpy_values_of_slices_and_nulls() -> None:
     array = bfloat16_array([None if n % 4 == 3 else n for n in range(20)])
     np.testing.assert_array_equal(array.slice(2, 4).to_float32(), np.array([2, np.nan, 4, 5], np.float32))

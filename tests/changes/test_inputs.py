@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pydantic
 import pytest
 from pydantic import BaseModel
 
@@ -187,6 +188,7 @@ NOT_ROWS: dict[str, tuple[Any, str]] = {
     "polars series": (pl.Series([1]), r"Series: .* pass series\.to_frame\(\)"),
     "scalars": ({"a": 1}, r"column 'a' is 1, and not a list of values"),
     "text": ({"a": "abc"}, r"column 'a' is 'abc', and not a list of values"),
+    "model": (pydantic.create_model("Row", id=(int, ...))(id=1), "Row: it is one row; pass a list of models"),
     "numbers": ([1, 2], "rows cannot be read from int"),
 }
 

@@ -126,6 +126,41 @@ def test_arguments_of_another_type_are_named(ds: lancecy.Dataset, call: str, sai
     assert ds.latest_version == 2
 
 
+BYTES = pa.schema([pa.field("b", pa.int64(), metadata={"k": b"\xff"})])
+INNER = pa.schema([pa.field("s", pa.struct(list(BYTES)))])
+
+
+@folded(
+    ("call", "place"),
+    {
+        "lancecy.write_dataset(pa.table({'b': [1]}, schema=BYTES), uri)": "column 'b'",
+        "lancecy.write_dataset(pa.table({'s': [{'b': 1}]}, schema=INNER), uri)": "column 'b'",
+        "lancecy.write_dataset(pa.table({'b': [1]}).replace_schema_metadata({'k': b'\\xff'}), uri)": "the schema",
+        "lancecy.write_dataset(pa.table({'b': [1]}, schema=BYTES), ds, mode='overwrite')": "column 'b'",
+        "ds.add_columns(BYTES)": "column 'b'",
+        "lancecy.write_fragments(pa.table({'b': [1]}, schema=BYTES), uri)": "column 'b'",
+        "lancecy.LanceFileWriter(uri).write_batch(pa.table({'b': [1]}, schema=BYTES))": "column 'b'",
+        "lancecy.commit(uri, lancecy.LanceOperation.Overwrite(BYTES, []))": "column 'b'",
+    }.items(),
+)
+def test_metadata_that_pylance_would_change_is_refused(
+    tmp_path: Path, ds: lancecy.Dataset, call: str, place: str
+) -> None:
+    names = {"lancecy": lancecy, "pa": pa, "ds": ds, "uri": tmp_path / "new", "BYTES": BYTES, "INNER": INNER}
+    with pytest.raises(errors.SchemaError, match=f"metadata 'k' of {place} is not UTF-8, .* base64"):
+        eval(call, names)
+    assert ds.latest_version == 2 and not (tmp_path / "new").exists()
+
+
+def test_metadata_of_appended_rows_is_not_taken_and_may_be_any_bytes(ds: lancecy.Dataset) -> None:
+    ds.append(
+        pa.table({"a": [5], "v": np.ones((1, 2)).tolist()})
+        .select(["a"])
+        .replace_schema_metadata({"k": b"\xff"})
+    )
+    assert ds.count_rows() == 5
+
+
 @folded(("call", "said"), WRONG_VALUES.items())
 def test_numbers_out_of_range_are_named(ds: lancecy.Dataset, call: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):

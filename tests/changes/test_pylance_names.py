@@ -421,8 +421,24 @@ def test_deletion_files_are_made_and_sent_as_those_of_pylance(tmp_path: Path) ->
 def test_fragments_are_opened_by_their_ids(tmp_path: Path) -> None:
     ds = lancecy.write_dataset({"a": range(6)}, tmp_path / "t", max_rows_per_file=3)
     for module in (lance, lancecy):
+        assert module.fragment.LanceFragment(module.dataset(ds.uri), fragment_id=1).fragment_id == 1
         found = module.fragment.LanceFragment(module.dataset(ds.uri), 1)
         assert found.to_table()["a"].to_pylist() == [3, 4, 5]
     with pytest.raises(ValueError, match="no fragment 9"):
         lancecy.fragment.LanceFragment(ds, 9)
     assert lancecy.fragment.DEFAULT_MAX_BYTES_PER_FILE == lance.fragment.DEFAULT_MAX_BYTES_PER_FILE
+
+
+def test_figures_of_an_index_are_asked_for_by_pylances_argument(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset({"a": [1, 2]}, tmp_path / "t")
+    ds.create_scalar_index("a", "BTREE")
+    mine, others = ds.stats, lance.dataset(ds.uri).stats
+    assert mine.index_stats(index_name="a_idx")["num_indexed_rows"] == 2
+    assert others.index_stats(index_name="a_idx")["num_indexed_rows"] == 2
+
+
+def test_a_table_that_is_opened_by_its_class_names_the_function(tmp_path: Path) -> None:
+    for place in (tmp_path / "t", str(tmp_path / "t")):
+        given: Any = place
+        with pytest.raises(TypeError, match=r"lancecy\.dataset\('.*t'\) opens a table"):
+            lancecy.LanceDataset(given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.errors import LanceError
+from lancecy.errors import ExpressionError, LanceError
 from lancecy.expr import bind
 from lancecy.expr.parsing import sql
 from lancecy.expr.parsing.sql import from_sql
@@ -74,6 +75,33 @@ def test_field_of_a_struct_called_like_a_keyword_is_found() -> None:
 )
 def test_strings_stay_strings(text: str) -> None:
     assert [c for c in _columns(from_sql(text)) if c != ("s",)] == []
+
+
+DATED = ('d = DATE "2024-05-01"', 't >= timestamp "2024-05-01 12:00:00"', 'date "2024-05-02" = d')
+
+
+@folded("text", DATED)
+def test_a_date_may_be_in_double_quotes(text: str) -> None:
+    assert from_sql(text) == from_sql(text.replace('"', "'"))
+
+
+@pytest.mark.interop
+def test_pylance_reads_dates_in_double_quotes(tmp_path: Path) -> None:
+    import lance
+
+    days = [date(2024, 5, 1), date(2024, 5, 2)]
+    rows = pa.table({"d": days, "t": pa.array(days).cast(pa.timestamp("us"))})
+    ours = lancecy.write_dataset(rows, tmp_path / "t")
+    theirs = lance.dataset(tmp_path / "t")
+    assert (
+        [ours.count_rows(text) for text in DATED] == [theirs.count_rows(text) for text in DATED] == [1, 1, 1]
+    )
+
+
+@folded("text", ['s = "a"', 'd = "2024-05-01"', 'date = "x"', 's LIKE "a%"'])
+def test_other_text_in_double_quotes_is_refused_with_both_ways_to_write_it(text: str) -> None:
+    with pytest.raises(ExpressionError, match=r"write `.*` for the column or '.*' for the string"):
+        from_sql(text)
 
 
 def _columns(node: Any) -> list[tuple[str, ...]]:

@@ -48,6 +48,13 @@ def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert "10 rows" in repr(reader)
 
 
+def test_a_table_of_a_file_has_no_chunk_without_rows(tmp_path: Path) -> None:
+    reader = written(tmp_path / "a.lance")
+    for found in (reader.read_all(), reader.read_range(2, 3), reader.take_rows([1])):
+        assert [len(chunk) > 0 for chunk in found.to_table()["i"].chunks] == [True]
+    assert reader.take_rows([]).to_table().schema == ROWS.schema
+
+
 def test_readers_are_sent_to_workers(tmp_path: Path) -> None:
     written(tmp_path / "a.lance")
     reader = lancecy.LanceFileReader(tmp_path / "a.lance", columns=["i"], limits=lancecy.Limits(pages=7))

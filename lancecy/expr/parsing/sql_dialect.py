@@ -159,6 +159,8 @@ _FOLLOWERS = _SIGNS | frozenset(
 _OPENERS = (_SIGNS - {"DOT", "DCOLON", "R_PAREN", "R_BRACKET"}) | frozenset(
     "AND OR BETWEEN LIKE ILIKE ESCAPE FROM FOR CASE WHEN THEN ELSE L_PAREN L_BRACKET".split()
 )
+# In front of a string these make a literal, so that double quotes cannot mark a name there.
+_LITERALS = frozenset("DATE DATETIME TIME TIMESTAMP".split())
 # These are operands or start one.
 _OPERANDS = frozenset({"NULL", "TRUE", "FALSE", "CASE", "VAR", "IDENTIFIER"})
 # So do these; they are names only in front of tokens that cannot belong to them.
@@ -166,7 +168,7 @@ _PREFIXES = {"NOT": _SIGNS - {"PLUS", "DASH"}, "INTERVAL": _FOLLOWERS - {"PLUS",
 
 
 def free_names(tokens: Sequence[Any]) -> None:
-    """Turn keywords that can only be names into names, in place.
+    """Turn keywords that can only be names into names, and the text of ``date "2024-05-01"`` into a string, in place.
 
     Parameters
     ----------
@@ -181,6 +183,8 @@ def free_names(tokens: Sequence[Any]) -> None:
         if wanted and not is_first_branch and _is_name(kind, token.text, following):
             token.token_type = type(token.token_type).VAR
             kind = "VAR"
+        if kind == "RAW_STRING" and previous in _LITERALS:
+            token.token_type = type(token.token_type).STRING
         # A NOT in front of an operand still expects it; a NOT behind one (NOT IN, NOT LIKE) does not.
         wanted = kind in _OPENERS or (wanted and kind == "NOT")
         previous = kind
