@@ -442,9 +442,10 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
     _other_names = OTHER_NAMES
 
     def __init__(self, snapshot: Snapshot, default_scan_options: Mapping[str, Any] | None = None) -> None:
-        if not isinstance(snapshot, Snapshot):
+        if isinstance(snapshot, str | os.PathLike):
             raise TypeError(
-                f"lancecy.dataset({printable(repr(snapshot))}) opens a table, with the arguments of pylance's LanceDataset"
+                f"lancecy.dataset({printable(repr(os.fspath(snapshot)))}) opens a table, with the arguments of pylance's "
+                "LanceDataset"
             )
         self._current = _Current(snapshot)
         self._scan_defaults = default_scan_options or {}

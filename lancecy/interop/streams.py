@@ -152,8 +152,8 @@ def _reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
     if isinstance(data, pa.RecordBatch):
         return pa.RecordBatchReader.from_batches(data.schema, [data])
     _check_rows(data)
-    if isinstance(data, Sequence) and data and hasattr(type(data[0]), "model_dump"):
-        return _reader([row.model_dump() if hasattr(row, "model_dump") else row for row in data], schema)
+    if isinstance(data, Sequence) and data and _is_model(data[0]):
+        return _reader([*map(_as_mapping, data)], schema)
     if _is_pandas(data):
         return table_of_pandas(data, schema).to_reader()
     if _has_objects(data):
@@ -171,6 +171,15 @@ def _reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
     if isinstance(data, Sequence) and data and isinstance(data[0], Mapping) and schema is None:
         return table_of_rows(data).to_reader()
     return _of_pieces(iter(data), schema)
+
+
+def _is_model(row: Any) -> bool:
+    """Whether it is a row as a model of pydantic, without importing pydantic."""
+    return hasattr(type(row), "model_dump")
+
+
+def _as_mapping(row: Any) -> Any:
+    return row.model_dump() if _is_model(row) else row
 
 
 def _is_pandas(data: Any) -> bool:
@@ -191,6 +200,8 @@ def _of_pieces(pieces: Iterator[Any], schema: pa.Schema | None) -> pa.RecordBatc
         if schema is None:
             raise TypeError("an iterable without batches has no columns: give a schema")
         return pa.RecordBatchReader.from_batches(schema, [])
+    if _is_model(first):
+        first, pieces = _as_mapping(first), map(_as_mapping, pieces)
     if isinstance(first, Mapping):
         found, rows = batches_of_rows(chain([first], pieces), schema)
         return pa.RecordBatchReader.from_batches(found, rows) if schema is None else _stream(schema, rows)
@@ -267,7 +278,7 @@ def _remedy(data: Any) -> str:
         return 'its column has no name; pass {"name": array}'
     if library in {"pandas", "polars"} and name == "Series":
         return "a column is no frame; pass series.to_frame()"
-    if hasattr(data, "model_dump"):
+    if _is_model(data):
         return "it is one row; pass a list of models"
     if hasattr(data, "__dlpack__"):
         return 'its column has no name; pass {"name": tensor}'

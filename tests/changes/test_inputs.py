@@ -49,6 +49,7 @@ def test_lists_of_pydantic_models_are_rows_as_in_pylance(tmp_path: Path) -> None
     shapes = [_Shape(name=f"s{n}", points=[_Point(x=n, y=0.5), _Point(x=1)], day=day) for n in range(3)]
     ds = lancecy.write_dataset(shapes, tmp_path / "t")
     assert ds.to_table().to_pylist() == [shape.model_dump() for shape in shapes]
+    assert lancecy.write_dataset(iter(shapes), tmp_path / "i").to_table().equals(ds.to_table())
     theirs = lance.write_dataset(shapes, tmp_path / "u")
     assert theirs.to_table().to_pylist() == ds.to_table().to_pylist()
     schema = theirs.schema

@@ -197,11 +197,6 @@ def test_hints_of_pylance_about_requests_and_caches_have_no_effect(ds: lancecy.D
         lancecy.dataset(ds.uri, **hints, **wrong)
 
 
-def test_the_class_of_tables_names_the_function_that_opens_one(ds: lancecy.Dataset) -> None:
-    with pytest.raises(TypeError, match=r"lancecy\.dataset\('.*'\) opens a table"):
-        lancecy.LanceDataset(ds.uri)  # type: ignore[arg-type]
-
-
 def test_other_arguments_get_a_suggestion(ds: lancecy.Dataset) -> None:
     with pytest.raises(TypeError, match=r"dataset\(\) takes no argument 'verson'; did you mean 'version'\?"):
         lancecy.dataset(ds.uri, verson=1)  # type: ignore[call-arg]
