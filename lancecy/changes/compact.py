@@ -32,7 +32,7 @@ from lancecy.changes.index import IndexOptimizer, Indices
 from lancecy.changes.index_moves import moved_ngrams
 from lancecy.changes.index_upkeep import after_move, rebuild
 from lancecy.changes.options import CommitRequest, cleanup_config
-from lancecy.errors import CommitUnknownError, LanceError, NotFoundError, VersionNotFoundError
+from lancecy.errors import CommitUnknownError, LanceError, NotFoundError, VersionNotFoundError, printable
 from lancecy.keyword_options import checked_arguments, shared_options
 from lancecy.progress import Step
 from lancecy.records import dataclass
@@ -406,6 +406,11 @@ class DatasetOptimizer(IndexOptimizer):
     def __init__(self, dataset: Compactions) -> None:
         super().__init__(dataset)
         self._dataset = dataset
+
+    def __repr__(self) -> str:
+        found = self._dataset.context.snapshot
+        place = printable(found.uri)
+        return f"DatasetOptimizer({place!r}, version={found.version}, fragments={len(found.fragments)})"
 
     @shared_options(_CompactFilesOptions, {**RUN_DEFAULTS, "progress": None})
     def compact_files(self, **options: Unpack[_CompactFilesOptions]) -> CompactionMetrics:

@@ -26,7 +26,7 @@ from lancecy.changes.merging.plan import MergePlan, merge_plan, plan_text
 from lancecy.changes.merging.source import Source
 from lancecy.changes.options import CommitRequest, Durability, WriteRequest, is_durable
 from lancecy.changes.transactions import Transaction
-from lancecy.errors import UnsupportedError, with_short_tracebacks
+from lancecy.errors import UnsupportedError, printable, with_short_tracebacks
 from lancecy.expr import time_now
 from lancecy.expr.build import Filter
 from lancecy.keyword_options import checked_arguments, whole_number
@@ -121,6 +121,10 @@ class MergeInsertBuilder:
         self._timeout: timedelta | None = None
         self._written = WriteRequest("append")
         self._in_place = False
+
+    def __repr__(self) -> str:
+        place = printable(self._dataset.context.snapshot.uri)
+        return f"MergeInsertBuilder({place!r}, on={list(self._on)}){self._clauses.calls}"
 
     @classmethod
     def of(cls, dataset: Change, on: str | Iterable[str] | None, options: MergeOptions) -> MergeInsertBuilder:

@@ -10,6 +10,7 @@
 ``cloning``      ``clone``
 ``namespaces``   ``ns ls tree create rename drop migrate describe``
 ``ui``           ``ui``
+``stopping``     what signals that end the process do
 ``sources``      files that ``write`` takes rows from, and standard input
 ``text_values``  dates, bytes, vectors and so on from text
 ``json_text``    Arrow arrays as JSON text
@@ -17,7 +18,8 @@
 ===============  ======================================================================
 
 Exit codes: 0 success, 1 ``verify`` found damage or a question was answered with no, 2 the command failed,
-130 interrupted.
+130 interrupted from the keyboard,
+143 by SIGTERM, 129 by SIGHUP.
 Needs ``click`` (which comes with Dask) and ``rich`` (``pip install 'lancecy[cli]'``).
 """
 

@@ -7,11 +7,21 @@ from __future__ import annotations
 
 import sys
 
+from lancecy.cli.stopping import end_interrupted, stopping
+
 __all__ = ["run"]
 
 
 def run() -> None:
     """Entry point of the ``lancecy`` script."""
+    try:
+        with stopping():
+            _command()
+    except KeyboardInterrupt as error:  # before the command began
+        end_interrupted(error)
+
+
+def _command() -> None:
     try:
         import click  # noqa: F401
         import rich  # noqa: F401

@@ -36,6 +36,7 @@ from lancecy.cli.sources import ENDINGS, FORMATS, STANDARD, is_pipe
 from lancecy.encodings.arrow.nulls import with_members
 from lancecy.errors import ExistsError, UnsupportedError, printable
 from lancecy.progress import Progress, Step
+from lancecy.store.failure import raise_translated
 
 __all__ = ["Output", "check_columns", "export", "format_of", "opened_output", "written"]
 
@@ -151,6 +152,9 @@ def opened_output(file: str, overwrite: bool) -> Iterator[Output]:
         if path.exists():
             hidden.chmod(stat.S_IMODE(path.stat().st_mode))
         hidden.replace(path)
+    except OSError as error:
+        # The system names no file or the hidden one; errors of the table are named already.
+        raise_translated(error, "write", path.name, str(path.parent))
     finally:
         hidden.unlink(missing_ok=True)
 

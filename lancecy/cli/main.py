@@ -28,6 +28,7 @@ from lancecy.cli import (
 )
 from lancecy.cli.options import Listed
 from lancecy.cli.output import fail, warn
+from lancecy.cli.stopping import end_interrupted
 from lancecy.errors import LanceError
 
 __all__ = ["main"]
@@ -45,7 +46,6 @@ _FAILURES = (
     OSError,
     pa.ArrowException,
 )
-_INTERRUPTED = 130
 
 
 class _Commands(Listed):
@@ -56,6 +56,8 @@ class _Commands(Listed):
             return super().make_context(*args, **kwargs)  # --help is printed here
         except BrokenPipeError:
             _end_quietly()
+        except KeyboardInterrupt as error:  # click would say "Aborted!" and end with 1
+            end_interrupted(error)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -68,9 +70,8 @@ class _Commands(Listed):
             raise
         except BrokenPipeError:
             _end_quietly()
-        except KeyboardInterrupt:
-            click.echo("lancecy: interrupted", err=True)
-            sys.exit(_INTERRUPTED)
+        except KeyboardInterrupt as error:
+            end_interrupted(error)
         except _FAILURES as error:
             fail(error)
         except Exception:  # noqa: BLE001 - Python's exit code of a failure is that of damage found.

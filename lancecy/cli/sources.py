@@ -7,7 +7,6 @@ some of Arrow's: values get the types of the table's columns, see ``text_values`
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import sys
 import tempfile
@@ -122,8 +121,10 @@ def _input(file: str, stack: ExitStack) -> Input:
 def _copied(stream: BinaryIO, stack: ExitStack) -> str:
     """A temporary copy: Parquet is read from its end, and CSV twice."""
     path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lancecy-")), "rows")
+    read = getattr(stream, "read1", stream.read)  # read() would not notice Ctrl+C before it has all bytes
     with path.open("wb") as copy:
-        shutil.copyfileobj(stream, copy, 1 << 20)
+        while part := read(1 << 20):
+            copy.write(part)
     return str(path)
 
 

@@ -461,3 +461,9 @@ def test_a_table_of_ten_times_the_byte_budget_is_compacted_within_it(version: st
     # Each column collects a page of 8 MiB, which is copied once when it is full.
     assert max(peak) < budget + (136 << 20)
     assert len(peak) > 16
+
+
+def test_an_optimizer_shows_its_table() -> None:
+    ds = lancecy.write_dataset({"id": [1]}, "memory://shown optimizers")
+    ds.append({"id": [2]})
+    assert repr(ds.optimize) == f"DatasetOptimizer({ds.uri!r}, version=2, fragments=2)"

@@ -787,3 +787,17 @@ def test_members_that_the_table_does_not_have_are_refused(tmp_path: Path, member
     assert ds.checkout_latest().version == 1
     removed = ds.merge_insert("id").when_matched_delete().execute(pa.table({"id": [0], "u": [member]}))
     assert removed["num_deleted_rows"] == 1
+
+
+def test_a_builder_shows_its_table_its_keys_and_what_was_asked() -> None:
+    ds = lancecy.write_dataset({"id": [1], "v": [2]}, "memory://shown merges")
+    merge = ds.merge_insert("id")
+    assert repr(merge) == f"MergeInsertBuilder({ds.uri!r}, on=['id'])"
+    merge.when_matched_update_all(
+        "source.v > 1"
+    ).when_not_matched_insert_all().when_not_matched_by_source_delete()
+    assert repr(merge).endswith(
+        """, on=['id']).when_matched_update_all('source.v > 1').when_not_matched_insert_all()"""
+        ".when_not_matched_by_source_delete()"
+    )
+    assert repr(ds.merge_insert("id").when_matched_delete()).endswith(".when_matched_delete()")

@@ -370,6 +370,27 @@ def test_every_way_into_a_damaged_table_names_the_repair(damaged: Site) -> None:
     ds.append(more)
 
 
+def test_where_no_version_is_sound_no_message_promises_a_repair(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset({"n": [1]}, tmp_path / "t.lance")
+    ds.append({"n": [2]})
+    for manifest in Path(ds.uri, "_versions").glob("*.manifest"):
+        manifest.write_bytes(b"junk" * 30)
+    for fails in (
+        lambda: lancecy.dataset(ds.uri),
+        lambda: lancecy.dataset(ds.uri, version=1),
+        lambda: lancecy.dataset(ds.uri, recover=True),
+        lambda: lancecy.write_dataset({"n": [1]}, ds.uri, mode="overwrite"),
+        lambda: lancecy.repair(ds.uri),
+    ):
+        with pytest.raises(
+            FormatError, match="no other version is sound either, so the table cannot be"
+        ) as found:
+            fails()
+        assert "lancecy.repair" not in str(found.value) and str(found.value).count("no other version") == 1
+    (data, _) = (tmp_path / "t.lance/data").iterdir()  # what the message advises
+    assert lancecy.LanceFileReader(str(data)).read_all().to_table().num_rows == 1
+
+
 def test_result_says_what_was_done(damaged: Site) -> None:
     uri = damaged.uri("t")
     found = lancecy.repair(uri)

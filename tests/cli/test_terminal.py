@@ -6,12 +6,14 @@ import fcntl
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
 import termios
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
@@ -189,3 +191,72 @@ def test_progress_counts_in_its_own_unit(
         with bar(quiet=False) as tell:
             tell(step)
         assert said in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("told", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_command_that_is_told_to_end_removes_what_is_unfinished(
+    tmp_path: Path, told: signal.Signals, code: int
+) -> None:
+    path = tmp_path / "t.lance"
+    lancecy.write_dataset({"id": range(4_000_000), "x": [0.1] * 4_000_000}, path)
+    before = sorted(tmp_path.rglob("*"))
+    arguments = ["export", str(path), str(tmp_path / "rows.csv")]
+    with subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE) as process:
+        while not list(tmp_path.glob(".lancecy-*.part")):
+            assert process.poll() is None
+        process.send_signal(told)
+        assert process.communicate()[1] == b"lancecy: interrupted\n"
+        assert process.returncode == code
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.slow
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.lance"
+    lancecy.write_dataset({"id": range(100_000)}, path)
+    before = sorted(tmp_path.rglob("*"))
+    limited = [
+        "sh",
+        "-c",
+        'ulimit -f 8; exec "$@"',
+        "sh",
+        *COMMAND,
+        "export",
+        str(path),
+        str(tmp_path / "rows.csv"),
+    ]
+    found = subprocess.run(limited, capture_output=True, text=True, check=False)
+    assert found.returncode == 2
+    assert found.stderr.startswith(
+        f"lancecy: cannot write 'rows.csv' in {tmp_path}: OSError: File too large; files may"
+    )
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.slow
+def test_a_command_that_waits_for_its_input_is_interrupted(tmp_path: Path) -> None:
+    rows = pa.record_batch({"id": range(100_000)})
+    arguments = ["write", "-", str(tmp_path / "t.lance")]
+    with subprocess.Popen([*COMMAND, *arguments], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None and process.stderr is not None
+        stream = pa.ipc.new_stream(process.stdin, rows.schema)
+        for _ in range(50):  # A pipe holds less than one of them: the command has read 49.
+            stream.write_batch(rows)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == b"lancecy: interrupted\n"
+        assert process.wait() == 130
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_a_command_that_is_interrupted_while_it_loads_says_so() -> None:
+    loading = (
+        "import os, signal, sys; sys.meta_path.insert(0, sys.modules['__main__']); "
+        "find_spec = lambda name, *_: os.kill(os.getpid(), signal.SIGINT) if name == 'lancecy.cli.main' else None; "
+        "from lancecy.cli import run; run()"
+    )
+    found = subprocess.run([sys.executable, "-c", loading], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stderr) == (130, "lancecy: interrupted\n")

@@ -53,6 +53,21 @@ class Clauses:
         """Whether the merge could change nothing."""
         return self.matched == "keep" and not self.inserts and not self.deletes
 
+    @property
+    def calls(self) -> str:
+        """The calls of a builder that give these clauses, as text."""
+        asked = {
+            "when_matched_update_all": (self.matched == "update", self.condition),
+            f"when_matched_{self.matched}": (self.matched in ("delete", "fail"), None),
+            "when_not_matched_insert_all": (self.inserts, None),
+            "when_not_matched_by_source_delete": (self.deletes, self.deleted),
+        }
+        return "".join(
+            f".{name}({'' if given is None else repr(given)})"
+            for name, (is_asked, given) in asked.items()
+            if is_asked
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:

@@ -33,7 +33,7 @@ from lancecy.table.operations.transaction import COMMIT_MESSAGE
 from lancecy.table.paths import TRANSACTIONS
 from lancecy.table.requests import Pause, Put, Read, Steps, again
 from lancecy.table.versions import ManifestLocation, VersionStore
-from lancecy.table.versions.damage import DAMAGED, is_damage
+from lancecy.table.versions.damage import DAMAGED, NOTHING_SOUND, is_damage
 from lancecy.table.wire import manifest as manifest_wire
 from lancecy.table.wire.manifest_file import ManifestFile, decode_manifest_file
 
@@ -174,7 +174,7 @@ class _Repair:
                     break
         if waiting and sound is None:
             problem = waiting[0].problem
-            problem.what += "; no other version is sound either, so nothing was changed"
+            problem.what += NOTHING_SOUND
             raise problem
         for damaged in reversed(waiting):
             yield from self._remove(damaged)

@@ -16,12 +16,18 @@ from lancecy.errors import (
 )
 from lancecy.table.paths import VERSIONS, parse_manifest_name
 
-__all__ = ["DAMAGED", "OPEN_OLDER", "is_damage", "with_remedy", "with_remedy_for_missing"]
+__all__ = ["DAMAGED", "NOTHING_SOUND", "OPEN_OLDER", "is_damage", "with_remedy", "with_remedy_for_missing"]
 
 DAMAGED = "_damaged"
 """Folder of the manifests that were set aside."""
 OPEN_OLDER = "; recover=True opens that older version and changes nothing"
 """Addition to the remedy where a table is opened at its newest version."""
+NOTHING_SOUND = (
+    "; no other version is sound either, so the table cannot be repaired: put manifests back from a copy of its "
+    f"{VERSIONS}/, or write the rows of the files in data/, which lancecy.LanceFileReader reads one by one with "
+    "the deleted rows, to a new table"
+)
+"""In place of the remedy where no version is sound."""
 
 
 def is_damage(error: LanceError) -> bool:

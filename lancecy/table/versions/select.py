@@ -9,12 +9,12 @@ from __future__ import annotations
 from datetime import date
 from typing import TypeAlias
 
-from lancecy.errors import DatasetNotFoundError, FormatError, warn
+from lancecy.errors import DatasetNotFoundError, FormatError, LanceError, warn
 from lancecy.limits import Limits
 from lancecy.store.base import Memory, Store
 from lancecy.table.manifest import Manifest
 from lancecy.table.versions import ManifestLocation, VersionStore, locate
-from lancecy.table.versions.damage import OPEN_OLDER, is_damage, with_remedy
+from lancecy.table.versions.damage import NOTHING_SOUND, OPEN_OLDER, is_damage, with_remedy
 
 __all__ = ["select_manifest"]
 
@@ -61,7 +61,12 @@ def select_manifest(
             if version is not None or look == _LOOKS - 1:
                 raise
         except FormatError as error:
-            if version is not None or asof is not None or not is_damage(error):
+            if not is_damage(error):
+                raise
+            if not _any_sound(store, versions, location, limits):
+                error.what += NOTHING_SOUND
+                raise
+            if version is not None or asof is not None:
                 raise with_remedy(error, store.uri)
             if not recover:
                 raise with_remedy(error, store.uri, OPEN_OLDER)
@@ -81,6 +86,20 @@ def _find(
     if asof is not None:
         return locate.as_of(store, asof, limits, versions)
     return locate.latest(store, versions)
+
+
+def _any_sound(store: Store, versions: VersionStore, damaged: ManifestLocation, limits: Limits) -> bool:
+    """Whether another version is not damaged; it reads manifests, the newest first, until one is not."""
+    for location in locate.locations(store, versions):
+        if location.version == damaged.version:
+            continue
+        try:
+            locate.read(store, location, limits)
+        except LanceError as error:
+            if is_damage(error):
+                continue
+        return True
+    return False
 
 
 def _recovered(

@@ -300,7 +300,7 @@ def test_a_table_without_any_sound_version_is_left_alone(store: LocalStore) -> N
     before = files(store)
     for every in (False, True):
         with pytest.raises(
-            FormatError, match="6 bytes; no other version is sound either, so nothing was changed"
+            FormatError, match="6 bytes; no other version is sound either, so the table cannot be repaired"
         ):
             repair(store, every=every)
     assert files(store) == before

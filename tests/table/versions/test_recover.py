@@ -56,8 +56,8 @@ def test_damaged_newest_manifest_is_reported_and_can_be_stepped_over(tmp_path: P
 
 
 def test_truncation_keeps_its_class(tmp_path: Path) -> None:
-    store = table(tmp_path, *versions(3))
-    (path,) = (tmp_path / "_versions").iterdir()
+    store = table(tmp_path, *versions(2, 3))
+    path = tmp_path / f"_versions/{2**64 - 4}.manifest"
     path.write_bytes(path.read_bytes()[:10])
     with pytest.raises(TruncatedError, match="recover=True"):
         opened(store)
@@ -95,5 +95,5 @@ def test_every_truncation_of_the_only_manifest_is_an_error(tmp_path: Path) -> No
     session = Session()
     for length in range(0, len(data), 3):
         store.put("_versions/9.manifest", data[:length])
-        with pytest.raises(FormatError, match="recover=True"):
+        with pytest.raises(FormatError, match="the table cannot be repaired"):
             snapshot_of(store.uri, session=session)
