@@ -662,9 +662,10 @@ def _met(side: Value, other: pa.DataType | None, narrow: bool) -> Value:
     met = _readable(other) if other is not None else pa.null()
     if family(met) == "float":
         found = placed(side, met)
-        return (
-            settled(side) if found[0] is None and not isinstance(held, float) else (found[0] or met, found[1])
-        )
+        if found[0] is not None:
+            return found
+        # One that the type has no room for makes both sides doubles.
+        return settled(side) if not isinstance(held, float) or math.isfinite(held) else (met, held)
     if family(met) == "int" and isinstance(held, int) and narrow:
         return (met, held) if limits(met)[0] <= held <= limits(met)[1] else settled(side)
     if family(met) == "decimal" and isinstance(held, (int, Decimal)):
