@@ -53,7 +53,8 @@ def test_functions_with_the_names_of_modules_stay_functions() -> None:
     code = """
 from lancecy.commit import CommitConflictError
 from lancecy.dataset import LanceDataset
-import lancecy.commit, lancecy.dataset
+import importlib, lancecy.commit, lancecy.dataset
+importlib.reload(lancecy)
 ds = lancecy.write_dataset({"a": [1]}, "memory://functions")
 made = lancecy.commit(ds, lancecy.LanceOperation.Append([]), read_version=1)
 print(lancecy.dataset(ds.uri).version, isinstance(made, LanceDataset))
@@ -85,6 +86,7 @@ def test_a_base_class_of_progress_is_told_of_files(tmp_path: Path) -> None:
         def complete(self, fragment: Any, **kwargs: Any) -> None:
             told.append("complete")
 
+    assert isinstance(Told(), importlib.import_module("lancecy.progress").FragmentWriteProgress)
     lancecy.write_fragments({"a": [1]}, tmp_path / "t", progress=Told())
     assert told == ["begin", "complete"]
 
@@ -142,6 +144,8 @@ def test_the_schema_with_methods_equals_the_plain_one(tmp_path: Path) -> None:
     assert schema != plain.select(["d"]) and plain.fields[0] != schema.fields[1]
     again = pickle.loads(pickle.dumps(schema))
     assert again == schema and again.fields()[1].children()[1].name() == "y.z"
+    moved = dataclasses.replace(schema, fields=[dataclasses.replace(plain.fields[1], id=7)])
+    assert moved.fields()[0].id() == dataclasses.replace(schema.fields[1], id=7).id() == 7
     with pytest.raises(ColumnNotFoundError, match=r"s\.w"):
         schema.field("s.w")
 
