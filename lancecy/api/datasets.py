@@ -444,7 +444,7 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
     def __init__(self, snapshot: Snapshot, default_scan_options: Mapping[str, Any] | None = None) -> None:
         if not isinstance(snapshot, Snapshot):
             raise TypeError(
-                f"lancecy.dataset({snapshot!r}) opens a table, with the arguments of pylance's LanceDataset"
+                "lancecy.dataset(uri) opens a table, with the arguments of pylance's LanceDataset"
             )
         self._current = _Current(snapshot)
         self._scan_defaults = default_scan_options or {}
