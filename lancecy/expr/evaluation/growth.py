@@ -36,8 +36,8 @@ __all__ = [
 _WIDE = (pa.large_string(), pa.large_binary())
 # A match of a pattern without these does not depend on the text around it.
 _ASSERTION = re.compile(r"[\^$]|\\[bBAzZ]|\(\?")
-# What refers to a group of a match, in the forms of PostgreSQL and of pylance's library; or one other character.
-_PIECE = re.compile(r"\\(\d+)|\$(\w+)|\$\{(\w+)\}|\$\$|.", re.DOTALL | re.ASCII)
+# What refers to a group of a match, in the forms of PostgreSQL and of pylance's library; or other text.
+_PIECE = re.compile(r"\\(\d+)|\$(\w+)|\$\{(\w+)\}|\$\$|[^\\$]+|.", re.DOTALL | re.ASCII)
 
 
 @dataclass(slots=True)
