@@ -30,7 +30,6 @@ from lancecy.api.changes import Changes
 from lancecy.api.clones import Clones
 from lancecy.api.diff import TableDiff, compare
 from lancecy.api.history import History
-from lancecy.api.lance_schema import LanceSchema
 from lancecy.api.named_tables import NAMESPACE_ALIASES, with_place
 from lancecy.api.pylance_names import DATASET_NAMES, FRAGMENT_NAMES, OTHER_NAMES, CallableDict, RefusedNames
 from lancecy.api.refs import Tags
@@ -38,6 +37,7 @@ from lancecy.api.scanners import BlobMode, Scanner
 from lancecy.api.searches import NearestScanner
 from lancecy.changes.fragment_columns import FragmentColumns
 from lancecy.changes.fragments import FragmentChanges
+from lancecy.changes.lance_schema import LanceSchema
 from lancecy.changes.options import UNSUPPORTED_WRITES
 from lancecy.errors import UnsupportedError, with_short_tracebacks
 from lancecy.expr.build import Filter

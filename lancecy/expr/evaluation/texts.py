@@ -25,7 +25,7 @@ _WITH_EXPONENT = re.compile(r"(-?)([0-9])\.?([0-9]*)e\+?(-?[0-9]+)")
 
 
 def float_to_text(values: Data, target: pa.DataType) -> Data:
-    """The shortest digits that read back as the value: ``1.0``, ``1e16``, ``NaN``; of half floats as Arrow writes them.
+    """The shortest digits that read back as the value: ``1.0``, ``1e16``, ``NaN``.
 
     Parameters
     ----------
@@ -39,7 +39,8 @@ def float_to_text(values: Data, target: pa.DataType) -> Data:
     ['1.0', '2.5', '1000000000000000.0', '1e16', '1e-6', '-0.0', 'NaN']
     """
     if pa.types.is_float16(values.type):
-        return pc.cast(values, target)
+        # As columns of them are read.
+        values = pc.cast(values, pa.float32())
     other_form = _OTHER_FORM[values.type.bit_width]
 
     def of_chunk(chunk: pa.Array) -> pa.Array:
