@@ -224,8 +224,7 @@ def _expression(value: object) -> Expr | None:
         try:
             return parse(value)
         except ExpressionError as error:
-            if error.position is not None:
-                error.add_note(_QUOTES)
+            error.add_note(_QUOTES)
             raise
     return None
 

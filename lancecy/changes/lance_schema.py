@@ -6,6 +6,7 @@ values that a call returns.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from operator import attrgetter
@@ -16,13 +17,12 @@ import pyarrow as pa
 from lancecy.errors import ColumnNotFoundError
 from lancecy.schema import Field, Schema
 from lancecy.schema_wire import build_schema, encode_fields
-from lancecy.table.operations.maps import mirror_keys
+from lancecy.table.operations.maps import CLUSTERING_KEY, mirror_keys
 from lancecy.write.schemas import schema_of
 
 __all__ = ["LanceField", "LanceSchema"]
 
 _T_co = TypeVar("_T_co", covariant=True)
-_CLUSTERING = "lance-schema:unenforced-clustering-key:position"
 _values = attrgetter(*(part.name for part in fields(Field) if part.init))
 
 
@@ -101,8 +101,11 @@ class LanceField(Field):
         return self.unenforced_primary_key
 
     def unenforced_clustering_key_position(self) -> int | None:
-        """Place among the columns by which rows are clustered, counted from 1."""
-        return int(self.metadata.get(_CLUSTERING, b"0")) or None
+        """Place among the columns by which rows are clustered, counted from 1; None also for what is no number."""
+        text = self.metadata.get(f"{CLUSTERING_KEY}:position", b"")
+        # As in pylance: unsigned, of 32 bits.
+        found = int(text) if re.fullmatch(rb"\+?[0-9]{1,20}", text) else 0
+        return found if 0 < found < 1 << 32 else None
 
     def is_unenforced_clustering_key(self) -> bool:
         """Whether rows are clustered by this column."""

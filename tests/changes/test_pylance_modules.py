@@ -136,6 +136,18 @@ def test_the_schema_has_pylances_methods(tmp_path: Path) -> None:
     assert _all_told(made) == _all_told(type(theirs).from_pyarrow(SCHEMA))
 
 
+def test_positions_in_keys_that_are_no_numbers_are_none(tmp_path: Path) -> None:
+    texts = ("x", "", "-1", " 2", "+3", "07", "0", str(2**32 - 1), str(2**32), "9" * 5000)
+    fields = [
+        pa.field(f"c{n}", pa.int64(), False, {f"{CLUSTERING}:position": text}) for n, text in enumerate(texts)
+    ]
+    lance.write_dataset(pa.schema(fields).empty_table(), tmp_path / "t")
+    mine, theirs = (library.dataset(tmp_path / "t").lance_schema for library in (lancecy, lance))
+    assert [_told(field) for field in mine.fields()] == [_told(field) for field in theirs.fields()]
+    keys = ([f.name() for f in schema.unenforced_clustering_key()] for schema in (mine, theirs))
+    assert next(keys) == next(keys) == ["c4", "c5", "c7"]
+
+
 def test_the_schema_with_methods_equals_the_plain_one(tmp_path: Path) -> None:
     ds = lancecy.write_dataset(SCHEMA.empty_table(), tmp_path / "t")
     schema, plain = ds.lance_schema, ds._snapshot.schema

@@ -244,7 +244,7 @@ def test_text_that_is_no_expression_is_told_to_be_quoted(made: str) -> None:
     for text, what in {
         "hello": "no column 'hello'",
         "hello world": "near 'world'",
-        "it's": "cannot read",
+        "it's": "not closed",
     }.items():
         with pytest.raises((ColumnNotFoundError, ExpressionError), match=what) as raised:
             lancecy.dataset(made).update({"s": text})
