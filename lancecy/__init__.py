@@ -149,4 +149,4 @@ __getattr__, __dir__, __all__ = lazy_attributes(__name__, _HOMES, _OTHERS)
 # These modules have the names of functions, which an import of the module later would replace.
 for _module in ("commit", "dataset"):
     importlib.import_module(f"{__name__}.{_module}")
-    del globals()[_module]
+    globals().pop(_module, None)

@@ -83,6 +83,8 @@ def shared_options(
         known = taken | set(kind.__annotations__)
         # Arguments after these are those of ``*args``.
         names = [p.name for p in plain if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        # A class is called by its own name.
+        called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
         annotated = {**kind.__annotations__, **{p.name: p.annotation for p in plain}}
         checks = _checks(annotated, {**vars(sys.modules[kind.__module__]), **function.__globals__})
 
@@ -90,9 +92,9 @@ def shared_options(
         @functools.wraps(function)
         def checked(*args: Any, **given: Any) -> Any:
             if not given.keys() <= known:
-                given = _renamed(function.__name__, given, others) if others else given
+                given = _renamed(called, given, others) if others else given
                 given = {name: value for name, value in given.items() if name not in hints}
-                given = _accepted(function.__name__, given, known, refused)
+                given = _accepted(called, given, known, refused)
             _check({**dict(zip(names, args, strict=False)), **given}, checks)
             return function(*args, **given)
 

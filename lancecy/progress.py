@@ -7,7 +7,7 @@ operation; its exceptions are not caught, so raising one stops the operation.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from lancecy.records import dataclass
 
@@ -61,6 +61,7 @@ class Progress(Protocol):
         """
 
 
+@runtime_checkable
 class FragmentWriteProgress(Protocol):
     """An object that is told of each data file of a write, under pylance's name; a base class for such objects."""
 

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 _PYLANCE = {
-    "lancecy.api.lance_schema": "LanceSchema",
+    "lancecy.changes.lance_schema": "LanceSchema",
     "lancecy.schema_json": "json_to_schema schema_to_json",
 }
 __getattr__ = lazy_attributes(__name__, _PYLANCE)[0]

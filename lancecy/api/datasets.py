@@ -30,7 +30,6 @@ from lancecy.api.changes import Changes
 from lancecy.api.clones import Clones
 from lancecy.api.diff import TableDiff, compare
 from lancecy.api.history import History
-from lancecy.api.lance_schema import LanceSchema
 from lancecy.api.named_tables import NAMESPACE_ALIASES, with_place
 from lancecy.api.pylance_names import DATASET_NAMES, FRAGMENT_NAMES, OTHER_NAMES, CallableDict, RefusedNames
 from lancecy.api.refs import Tags
@@ -38,8 +37,9 @@ from lancecy.api.scanners import BlobMode, Scanner
 from lancecy.api.searches import NearestScanner
 from lancecy.changes.fragment_columns import FragmentColumns
 from lancecy.changes.fragments import FragmentChanges
+from lancecy.changes.lance_schema import LanceSchema
 from lancecy.changes.options import UNSUPPORTED_WRITES
-from lancecy.errors import UnsupportedError, printable, with_short_tracebacks
+from lancecy.errors import UnsupportedError, with_short_tracebacks
 from lancecy.expr.build import Filter
 from lancecy.inspection import display
 from lancecy.inspection.bases import BaseStatus, base_statuses
@@ -443,10 +443,7 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
 
     def __init__(self, snapshot: Snapshot, default_scan_options: Mapping[str, Any] | None = None) -> None:
         if isinstance(snapshot, str | os.PathLike):
-            raise TypeError(
-                f"lancecy.dataset({printable(repr(os.fspath(snapshot)))}) opens a table, with the arguments of pylance's "
-                "LanceDataset"
-            )
+            raise TypeError("lancecy.dataset(uri) opens a table, with the arguments of pylance's LanceDataset")
         self._current = _Current(snapshot)
         self._scan_defaults = default_scan_options or {}
         self._session = snapshot.session

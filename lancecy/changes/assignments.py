@@ -36,6 +36,7 @@ RowName = Callable[[int], str]
 """Names a row of a batch, given by its position, for errors."""
 
 _BFLOAT16 = "lance.bfloat16"
+_QUOTES = "Values of an update are SQL: text has quotes of its own, as in \"'text'\"."
 _COMPUTED = "="
 """Begins the names of computed columns of the scan; no column of a table has such a name and a dot."""
 
@@ -220,7 +221,11 @@ def _expression(value: object) -> Expr | None:
     if isinstance(value, str | Expr | Term | pc.Expression):
         if isinstance(value, str) and not value.strip():
             raise ExpressionError("an empty text is no SQL expression; the text without characters is \"''\"")
-        return parse(value)
+        try:
+            return parse(value)
+        except ExpressionError as error:
+            error.add_note(_QUOTES)
+            raise
     return None
 
 
@@ -315,7 +320,7 @@ def _settled(context: ScanContext, items: Sequence[Assignment]) -> list[Assignme
     try:
         outputs = iter(context.projection(ScanRequest(columns=listed)).outputs if listed else ())
     except ColumnNotFoundError as error:
-        error.add_note("Values of an update are SQL: text has quotes of its own, as in \"'text'\".")
+        error.add_note(_QUOTES)
         raise
     found = []
     for item in items:

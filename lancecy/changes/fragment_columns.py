@@ -16,6 +16,7 @@ from lancecy.changes.add_columns import Transforms, planner_of
 from lancecy.changes.base import Change
 from lancecy.changes.batch_functions import BatchUDF
 from lancecy.changes.key_positions import KeyPositions
+from lancecy.changes.lance_schema import LanceSchema
 from lancecy.changes.merge_columns import RightRows, joining
 from lancecy.changes.new_columns import (
     Planner,
@@ -62,7 +63,7 @@ class FragmentColumns:
         columns: Sequence[str] | None = None,
         batch_size: int | None = None,
         reader_schema: pa.Schema | None = None,
-    ) -> tuple[FragmentMetadata, Schema]:
+    ) -> tuple[FragmentMetadata, LanceSchema]:
         """Write new columns of this fragment, and commit nothing.
 
         ``LanceOperation.Merge`` makes them part of the table: it takes all fragments, each with its new columns, and the
@@ -81,7 +82,7 @@ class FragmentColumns:
 
         Returns
         -------
-        (FragmentMetadata, lancecy.schema.Schema)
+        (FragmentMetadata, lancecy.schema.LanceSchema)
             The fragment with its new data file, and the schema of the table with the new columns.
 
         Raises
@@ -110,7 +111,7 @@ class FragmentColumns:
     @checked_arguments()
     def merge(
         self, data_obj: Any, left_on: str, right_on: str | None = None, schema: pa.Schema | None = None
-    ) -> tuple[FragmentMetadata, Schema]:
+    ) -> tuple[FragmentMetadata, LanceSchema]:
         """Write columns of other rows with the same key, and commit nothing.
 
         Parameters
@@ -120,7 +121,7 @@ class FragmentColumns:
 
         Returns
         -------
-        (FragmentMetadata, lancecy.schema.Schema)
+        (FragmentMetadata, lancecy.schema.LanceSchema)
             As for :meth:`merge_columns`.
 
         Raises
@@ -188,7 +189,7 @@ class FragmentColumns:
         written = list(fragment.files[-1].fields)
         return (fragment, written, roaring.encode(offsets)) if with_offsets else (fragment, written)
 
-    def _with_columns(self, planner: Planner) -> tuple[FragmentMetadata, Schema]:
+    def _with_columns(self, planner: Planner) -> tuple[FragmentMetadata, LanceSchema]:
         self._dataset._check_writable()
         context: ScanContext = self._dataset.context
         snapshot, fragment = context.snapshot, self._metadata
@@ -198,7 +199,7 @@ class FragmentColumns:
         )
         check_writable(planned.written, files.version)
         if not planned.written.fields:
-            return FragmentMetadata.of(fragment), planned.schema
+            return FragmentMetadata.of(fragment), LanceSchema.of(planned.schema)
         if files.version == "0.1" and has_dictionaries(planned.written.fields):
             raise UnsupportedError(
                 "one fragment of a 0.1 table cannot get a column with a dictionary, which is the same for all of them: "
@@ -210,7 +211,7 @@ class FragmentColumns:
         except BaseException:
             files.remove()
             raise
-        return with_file(fragment, (fragment, file)), planned.schema
+        return with_file(fragment, (fragment, file)), LanceSchema.of(planned.schema)
 
 
 def _updated(

@@ -13,10 +13,13 @@ import click
 from lancecy.cli.options import Listed, as_json, pairs
 from lancecy.cli.output import fail, show_facts, show_json, show_rows, show_text
 from lancecy.errors import DatasetNotFoundError, needing, printable
+from lancecy.store.uri import canonical_uri, scheme_of
 
 __all__ = ["ns"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_OURS = "lancecy.namespace.DirectoryNamespace"
 
 
 @click.group(cls=Listed)
@@ -30,7 +33,7 @@ def ns() -> None:
 def _root_options(function: F, *, makes_root: bool = False) -> F:
     """Add the argument ROOT and the options of a namespace; the command gets the namespace.
 
-    A local ROOT must exist, unless the command makes it: a misspelt one would look like an empty namespace.
+    A local directory ROOT must exist, unless the command makes it: a misspelt one would look like an empty namespace.
     """
 
     @functools.wraps(function)
@@ -41,13 +44,13 @@ def _root_options(function: F, *, makes_root: bool = False) -> F:
         with needing("`lancecy ns`", "namespace"):
             import lance_namespace
 
-        if not makes_root and "://" not in root and not Path(root).exists():
+        given = pairs("--property", properties)
+        stored = {f"storage.{k}": v for k, v in pairs("a storage option", storage_options).items()}
+        impl = given.pop("impl", _OURS)
+        if not makes_root and impl in (_OURS, "dir") and _is_missing(root):
             raise DatasetNotFoundError(
                 f"there is no directory {printable(root)!r}", kind="namespace", name=root
             )
-        given = pairs("--property", properties)
-        stored = {f"storage.{k}": v for k, v in pairs("a storage option", storage_options).items()}
-        impl = given.pop("impl", "lancecy.namespace.DirectoryNamespace")
         try:
             space = lance_namespace.connect(impl, {"root": root, **stored, **given})
             return function(space=space, **options)
@@ -74,6 +77,11 @@ def _root_options(function: F, *, makes_root: bool = False) -> F:
     ):
         connected = decorate(connected)
     return click.argument("root")(connected)  # type: ignore[return-value]
+
+
+def _is_missing(root: str) -> bool:
+    place = canonical_uri(root)
+    return scheme_of(place) == "file" and not Path(place).exists()
 
 
 def _names(name: str) -> list[str]:

@@ -23,6 +23,7 @@ def test_new_columns_of_all_fragments(tmp_path: Path, version: str, stable: bool
     for part in ds.get_fragments():
         made_of, schema = part.merge_columns({"a": "id + 1"})
         sent.append(made_of.to_json())
+        assert schema.fields()[-1].name() == "a"
     new = [lancecy.FragmentMetadata.from_json(part) for part in sent]
     ds = lancecy.commit(ds, LanceOperation.Merge(new, schema), read_version=ds.version)
     assert all(row["a"] == row["id"] + 1 for row in checked(ds))

@@ -110,7 +110,7 @@ UNSUPPORTED = {
     'ds.to_table(full_text_query="word")': "no full-text search",
     'lancecy.scan(ds.uri, full_text_query="word")': "no full-text search",
     "ds.count_rows(prefilter=True)": "leave it out",
-    "lancecy.Session(index_cache_size_bytes=3)": "cache_bytes=",
+    "lancecy.Session(index_cache_size_bytes=3)": r"^Session\(index_cache_size_bytes=…\) is not supported: cache_bytes=",
     'ds.create_scalar_index("a", "ZONEMAP", rows_per_zone=9)': r"IndexConfig\(",
     'ds.create_scalar_index("a", "INVERTED", with_position=True)': "no full-text indices",
     'ds.append({"a": [1]}, commit_lock=print)': "or to lancecy.dataset",

@@ -53,7 +53,8 @@ def test_functions_with_the_names_of_modules_stay_functions() -> None:
     code = """
 from lancecy.commit import CommitConflictError
 from lancecy.dataset import LanceDataset
-import lancecy.commit, lancecy.dataset
+import importlib, lancecy.commit, lancecy.dataset
+importlib.reload(lancecy)
 ds = lancecy.write_dataset({"a": [1]}, "memory://functions")
 made = lancecy.commit(ds, lancecy.LanceOperation.Append([]), read_version=1)
 print(lancecy.dataset(ds.uri).version, isinstance(made, LanceDataset))
@@ -85,6 +86,7 @@ def test_a_base_class_of_progress_is_told_of_files(tmp_path: Path) -> None:
         def complete(self, fragment: Any, **kwargs: Any) -> None:
             told.append("complete")
 
+    assert isinstance(Told(), importlib.import_module("lancecy.progress").FragmentWriteProgress)
     lancecy.write_fragments({"a": [1]}, tmp_path / "t", progress=Told())
     assert told == ["begin", "complete"]
 
@@ -134,6 +136,18 @@ def test_the_schema_has_pylances_methods(tmp_path: Path) -> None:
     assert _all_told(made) == _all_told(type(theirs).from_pyarrow(SCHEMA))
 
 
+def test_positions_in_keys_that_are_no_numbers_are_none(tmp_path: Path) -> None:
+    texts = ("x", "", "-1", " 2", "+3", "07", "0", str(2**32 - 1), str(2**32), "9" * 5000)
+    fields = [
+        pa.field(f"c{n}", pa.int64(), False, {f"{CLUSTERING}:position": text}) for n, text in enumerate(texts)
+    ]
+    lance.write_dataset(pa.schema(fields).empty_table(), tmp_path / "t")
+    mine, theirs = (library.dataset(tmp_path / "t").lance_schema for library in (lancecy, lance))
+    assert [_told(field) for field in mine.fields()] == [_told(field) for field in theirs.fields()]
+    keys = ([f.name() for f in schema.unenforced_clustering_key()] for schema in (mine, theirs))
+    assert next(keys) == next(keys) == ["c4", "c5", "c7"]
+
+
 def test_the_schema_with_methods_equals_the_plain_one(tmp_path: Path) -> None:
     ds = lancecy.write_dataset(SCHEMA.empty_table(), tmp_path / "t")
     schema, plain = ds.lance_schema, ds._snapshot.schema
@@ -142,6 +156,8 @@ def test_the_schema_with_methods_equals_the_plain_one(tmp_path: Path) -> None:
     assert schema != plain.select(["d"]) and plain.fields[0] != schema.fields[1]
     again = pickle.loads(pickle.dumps(schema))
     assert again == schema and again.fields()[1].children()[1].name() == "y.z"
+    moved = dataclasses.replace(schema, fields=[dataclasses.replace(plain.fields[1], id=7)])
+    assert moved.fields()[0].id() == dataclasses.replace(schema.fields[1], id=7).id() == 7
     with pytest.raises(ColumnNotFoundError, match=r"s\.w"):
         schema.field("s.w")
 

@@ -240,12 +240,17 @@ REFUSED: list[tuple[dict[Any, Any], type[Exception], str]] = [
 ]
 
 
-def test_text_that_names_no_column_is_told_to_be_quoted(made: str) -> None:
-    with pytest.raises(ColumnNotFoundError, match="no column 'hello'") as raised:
-        lancecy.dataset(made).update({"s": "hello"})
-    assert raised.value.__notes__ == [
-        "Values of an update are SQL: text has quotes of its own, as in \"'text'\"."
-    ]
+def test_text_that_is_no_expression_is_told_to_be_quoted(made: str) -> None:
+    for text, what in {
+        "hello": "no column 'hello'",
+        "hello world": "near 'world'",
+        "it's": "not closed",
+    }.items():
+        with pytest.raises((ColumnNotFoundError, ExpressionError), match=what) as raised:
+            lancecy.dataset(made).update({"s": text})
+        assert raised.value.__notes__ == [
+            "Values of an update are SQL: text has quotes of its own, as in \"'text'\"."
+        ]
 
 
 @folded("updates, kind, message", REFUSED)

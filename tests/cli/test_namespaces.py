@@ -96,6 +96,8 @@ def test_a_misspelt_root_is_no_empty_namespace(tmp_path: Path) -> None:
     for command in ("ls", "tree", "describe", "migrate"):
         found = run("ns", command, missing)
         assert (found.exit_code, found.stderr) == (2, f"lancecy: there is no directory '{missing}'\n")
+    assert f"no directory 'file://{missing}'" in run("ns", "ls", f"file://{missing}").stderr
+    assert "no directory" not in run("ns", "ls", "a name", "-p", "impl=tests.cli.none.Catalog").stderr
     assert run("ns", "create", missing, "sales").exit_code == 0
     assert run_json("ns", "ls", missing) == [{"kind": "namespace", "name": "sales"}]
 

@@ -780,6 +780,7 @@ def test_text_of_values_is_as_in_pylance(tmp_path: Path) -> None:
     moments += np.tile([0, 250_000, 123_456], size)[:size]
     recent = pa.array(np.abs(moments) % (2 * 10**15))
     rows: dict[str, Any] = {"bits": floats, "near": near, "round": round_ones}
+    rows["whole"] = np.round(rng.choice([-1, 1], size) * 10.0 ** rng.uniform(0, 18, size))
     rows |= {f"{name}32": rows[name] for name in ("near", "round")}
     table = {name: pa.array(values) for name, values in rows.items()}
     table |= {name: table[name].cast(pa.float32()) for name in table if name.endswith("32")}

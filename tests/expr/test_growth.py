@@ -109,6 +109,56 @@ def test_matches_are_replaced_as_pylance_does_it(
             assert rows(f"regexp_replace({column}, {text})") == theirs
 
 
+# Each depends on the text before or behind the match.
+FIRST = {
+    r"'(a)(b\B)?', '<\2>'": ["<b>c", "<>b-ab", "x-<>b"],
+    r"'b\B', 'X'": ["aXc", "ab-ab", "x-ab"],
+    r"'\Bb', '<\0>'": ["a<b>c", "a<b>-ab", "x-a<b>"],
+    r"'(-)?(\b)', '$2+$1'": ["+abc", "+ab-ab", "+x-ab"],
+    r"'B$', '\\', 'i'": ["abc", r"ab-a\\", r"x-a\\"],
+}
+
+
+@folded("arguments", FIRST)
+def test_the_first_match_is_replaced_by_what_matches_within_the_text(arguments: str) -> None:
+    table = pa.table({"s": ["abc", "ab-ab", "x-ab"]})
+    assert rows(f"regexp_replace(s, {arguments})", table) == FIRST[arguments]
+
+
+def test_patterns_that_the_first_match_cannot_have_are_refused() -> None:
+    groups = "(a)" * 8
+    assert rows(f"regexp_replace(s, '{groups}', '', 'g')")[:1] == TEXTS[:1]
+    for pattern, what in (
+        (f"^{groups}", "up to 7 groups"),
+        (r"a)^(b", "unexpected \\)"),
+        ("^a", "0 parenthesized"),
+    ):
+        with pytest.raises(ExpressionError, match=what):
+            rows(f"regexp_replace(s, '{pattern}', '\\1')")
+
+
+@folded("number", (1, 2, 256, 257, 1001, 1002, -1, -2, -257, -1001, -1002))
+@folded("separator", (",", ",;", "," * 300))
+def test_parts_are_those_of_python(number: int, separator: str) -> None:
+    texts = ["", "é", separator.join(map(str, range(1001))), separator * 2, None]
+    found = rows(f"split_part(s, '{separator}', {number})", pa.table({"s": texts}))
+    for text, part in zip(texts, found, strict=True):
+        parts = [] if text is None else text.split(separator)
+        place = number if number < 0 else number - 1
+        assert part == (None if text is None else parts[place] if -len(parts) <= place < len(parts) else "")
+
+
+def test_parts_far_from_an_end_take_no_list_of_all_parts() -> None:
+    table = pa.table({"s": ["," * 1_000_000]})
+    usual, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(pool)
+    try:
+        assert rows("split_part(s, ',', -300)", table) == [""]
+    finally:
+        pa.set_memory_pool(usual)
+    assert pool.max_memory() < 4_000_000
+
+
 # What a stranger may write: each would take more memory than there is.
 HOSTILE = [
     "repeat(s, 1000000000) = ''",

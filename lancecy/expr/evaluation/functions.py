@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -143,22 +144,30 @@ def _position(values: Any, part: str) -> Any:
 def _split_part(values: Any, separator: str, number: int) -> Any:
     if number == 0:
         raise ExpressionError("split_part() counts parts from 1, or from -1 at the end")
-
-    from_end = number < 0
-
-    def part(text: str) -> str:
-        split = text.rsplit if from_end else text.split
-        parts = split(separator, abs(number)) if separator else [text]
-        return parts[number - (not from_end)] if abs(number) <= len(parts) else ""
+    if not 0 < len(separator) <= LONG_PATTERN or abs(number) > LONG_PATTERN:
+        return by_text(partial(_part, separator=separator, number=number), values, values.type)
 
     def run(chunk: pa.Array) -> pa.Array:
-        # Arrow reserves memory for as many parts as it is told of, where None is all.
-        most = abs(number) if abs(number) < LONG_PATTERN else None
-        parts = pc.split_pattern(chunk, pattern=separator, max_splits=most, reverse=from_end)
+        parts = pc.split_pattern(chunk, pattern=separator, max_splits=abs(number), reverse=number < 0)
         found = pc.fill_null(element(parts, pa.scalar(number)), "")
         return pc.if_else(chunk.is_valid(), found, pa.scalar(None, chunk.type))
 
-    return by_chunk(run, values) if 0 < len(separator) <= LONG_PATTERN else by_text(part, values, values.type)
+    return by_chunk(run, values)
+
+
+def _part(text: str, separator: str, number: int) -> str:
+    """One part of a text; a list of all parts may take many times the memory of the text."""
+    if number < 0:
+        return _part(text[::-1], separator[::-1], -number)[::-1]
+    if not separator:
+        return text if number == 1 else ""
+    if text.count(separator) < number - 1:
+        return ""
+    start = 0
+    for _ in range(number - 1):
+        start = text.index(separator, start) + len(separator)
+    end = text.find(separator, start)
+    return text[start:] if end < 0 else text[start:end]
 
 
 def _pad(left: bool) -> Callable[..., Any]:

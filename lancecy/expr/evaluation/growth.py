@@ -36,8 +36,8 @@ __all__ = [
 _WIDE = (pa.large_string(), pa.large_binary())
 # A match of a pattern without these does not depend on the text around it.
 _ASSERTION = re.compile(r"[\^$]|\\[bBAzZ]|\(\?")
-# What refers to a group of a match, in the forms of PostgreSQL and of pylance's library; or one other character.
-_PIECE = re.compile(r"\\(\d+)|\$(\w+)|\$\{(\w+)\}|\$\$|.", re.DOTALL | re.ASCII)
+# What refers to a group of a match, in the forms of PostgreSQL and of pylance's library; or other text.
+_PIECE = re.compile(r"\\(\d+)|\$(\w+)|\$\{(\w+)\}|\$\$|[^\\$]+|.", re.DOTALL | re.ASCII)
 
 
 @dataclass(slots=True)
@@ -236,22 +236,46 @@ def replace_matches(values: Data, pattern: str, replacement: str, flags: str = "
             f"flags of regexp_replace() are g, i, m and s, not {''.join(sorted(unknown))!r}"
         )
     inline = "".join(flag for flag in "ims" if flag in flags)
-    pattern = f"(?{inline}){pattern}" if inline else pattern
     rewrite, more, groups = _rewrite(replacement)
-    most = -1 if "g" in flags else 1
+    found, most = f"(?{inline}){pattern}" if inline else pattern, -1 if "g" in flags else 1
     try:
         sizes = [
             _size(chunk) * (1 + groups)
-            + more * (len(_lengths(chunk)) if most > 0 else _matches(chunk, pattern))
+            + more * (len(_lengths(chunk)) if most > 0 else _matches(chunk, found))
             for chunk in _chunks(values)
         ]
         charge("regexp_replace()", sum(sizes))
         _fits("regexp_replace()", values, sizes)
-        return pc.replace_substring_regex(values, pattern=pattern, replacement=rewrite, max_replacements=most)
+        if most > 0 and _ASSERTION.search(pattern):
+            # Arrow matches what the first match has once more, without the text around it. Here the match takes the
+            # text behind it along, as a last group, so that there is one.
+            found, rewrite, most = f"({found})((?s:.*))", _with_rest(replacement, found, rewrite), -1
+        return pc.replace_substring_regex(values, pattern=found, replacement=rewrite, max_replacements=most)
     except pa.ArrowInvalid as error:
         raise ExpressionError(
             f"regexp_replace() cannot replace {pattern!r} by {replacement!r}: {error}"
         ) from error
+
+
+def _with_rest(replacement: str, pattern: str, rewrite: str) -> str:
+    """The rewrite where the whole pattern is the first group, and one more group stands behind those of the pattern.
+
+    Raises
+    ------
+    pa.ArrowInvalid
+        RE2 rejects the pattern or the rewrite.
+    ExpressionError
+        The pattern has so many groups that RE2 could not refer to the last one.
+    """
+    pc.replace_substring_regex("", pattern=pattern, replacement=rewrite)
+    for number in range(1, 9):
+        try:
+            pc.replace_substring_regex("", pattern=pattern, replacement=f"\\{number}")
+        except pa.ArrowInvalid:
+            return f"{_rewrite(replacement, 1)[0]}\\{number + 1}"
+    raise ExpressionError(
+        "regexp_replace() of the first match takes up to 7 groups: write (?:…) for those that the replacement lacks"
+    )
 
 
 def _matches(values: Data, pattern: str) -> int:
@@ -259,8 +283,8 @@ def _matches(values: Data, pattern: str) -> int:
     return (found if isinstance(found, pa.Scalar) else pc.sum(found)).as_py() or 0
 
 
-def _rewrite(replacement: str) -> tuple[str, int, int]:
-    """A replacement as RE2 writes it, the bytes of its text, and how often it refers to groups."""
+def _rewrite(replacement: str, shift: int = 0) -> tuple[str, int, int]:
+    """A replacement as RE2 writes it, its groups renumbered; the bytes of its text, and how often it has groups."""
     pieces, size, groups = [], 0, 0
     for piece in _PIECE.finditer(replacement):
         group = piece[1] or piece[2] or piece[3]
@@ -269,7 +293,7 @@ def _rewrite(replacement: str) -> tuple[str, int, int]:
             pieces.append("\\\\" if text == "\\" else text)
             size += len(text.encode())
         elif len(group) == 1 and group.isdigit():
-            pieces.append("\\" + group)
+            pieces.append(f"\\{int(group) + shift}")
             groups += 1
         else:
             raise ExpressionError(

@@ -63,7 +63,8 @@ class LockedPut(VersionFolder):
     def _is_entered(self, held: ExitStack, version: int, path: str) -> Steps[bool]:
         """Take the lock of a version; False if the version exists meanwhile."""
         for attempt in range(_ATTEMPTS):
-            if (yield Call(lambda: self._enter(held, version), changes=True)):
+            conflict: Exception | None = yield Call(lambda: self._enter(held, version), changes=True)
+            if conflict is None:
                 return True
             yield Pause(attempt)
             try:
@@ -73,22 +74,22 @@ class LockedPut(VersionFolder):
             return False
         raise ContentionError(
             f"the commit_lock of version {version} said {_ATTEMPTS} times that another writer has it, and no such "
-            "version came to be"
-        )
+            f"version came to be ({conflict})"
+        ) from conflict
 
-    def _enter(self, held: ExitStack, version: int) -> bool:
-        """Take the lock of a version; False if it says that another writer publishes that version."""
+    def _enter(self, held: ExitStack, version: int) -> Exception | None:
+        """Take the lock of a version; returns its error if it says that another writer publishes that version."""
         try:
             held.enter_context(self.lock(version))
         except Exception as error:
             if _is_conflict(error):
-                return False
+                return error
             if isinstance(error, LanceError):
                 raise
             raise CommitError(
                 f"the commit_lock of version {version} was not given: {type(error).__name__}: {error}"
             ) from error
-        return True
+        return None
 
     def _put(self, path: str, data: bytes, tries: int) -> Steps[Outcome]:
         """Write the manifest unless it exists. Nobody else writes this name as long as the lock is held."""

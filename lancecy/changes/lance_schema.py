@@ -6,6 +6,8 @@ values that a call returns.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from operator import attrgetter
 from typing import TypeVar, cast
@@ -15,16 +17,13 @@ import pyarrow as pa
 from lancecy.errors import ColumnNotFoundError
 from lancecy.schema import Field, Schema
 from lancecy.schema_wire import build_schema, encode_fields
-from lancecy.table.operations.maps import mirror_keys
+from lancecy.table.operations.maps import CLUSTERING_KEY, mirror_keys
 from lancecy.write.schemas import schema_of
 
 __all__ = ["LanceField", "LanceSchema"]
 
 _T_co = TypeVar("_T_co", covariant=True)
-_CLUSTERING = "lance-schema:unenforced-clustering-key:position"
-
-
-_parts = attrgetter(*(part.name for part in fields(Field) if part.compare))
+_values = attrgetter(*(part.name for part in fields(Field) if part.init))
 
 
 class _Text(str):
@@ -79,14 +78,21 @@ class LanceField(Field):
         ----------
         field : lancecy.schema.Field
         """
-        values = {part.name: getattr(field, part.name) for part in fields(Field) if part.init}
-        values["name"], values["id"] = _Text(field.name), _Number(field.id)
-        values["children"] = _Fields(map(cls.of, field.children))
-        values["unenforced_primary_key_position"] = _Position(field.unenforced_primary_key_position)
-        return cls(**values)
+        return field if isinstance(field, cls) else cls(*_values(field))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        made = {
+            "name": _Text(self.name),
+            "id": _Number(self.id),
+            "children": _Fields(map(LanceField.of, self.children)),
+            "unenforced_primary_key_position": _Position(self.unenforced_primary_key_position),
+        }
+        for name, value in made.items():
+            object.__setattr__(self, name, value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Field) and _parts(self) == _parts(other)
+        return isinstance(other, Field) and _values(self) == _values(other)
 
     __hash__ = Field.__hash__
 
@@ -95,8 +101,11 @@ class LanceField(Field):
         return self.unenforced_primary_key
 
     def unenforced_clustering_key_position(self) -> int | None:
-        """Place among the columns by which rows are clustered, counted from 1."""
-        return int(self.metadata.get(_CLUSTERING, b"0")) or None
+        """Place among the columns by which rows are clustered, counted from 1; None also for what is no number."""
+        text = self.metadata.get(f"{CLUSTERING_KEY}:position", b"")
+        # As in pylance: unsigned, of 32 bits.
+        found = int(text) if re.fullmatch(rb"\+?[0-9]{1,20}", text) else 0
+        return found if 0 < found < 1 << 32 else None
 
     def is_unenforced_clustering_key(self) -> bool:
         """Whether rows are clustered by this column."""
@@ -122,6 +131,9 @@ class LanceSchema(Schema):
 
     fields: _Fields[LanceField]
 
+    def __init__(self, fields: Iterable[Field] = (), metadata: Mapping[str, bytes] | None = None) -> None:
+        super().__init__(_Fields(map(LanceField.of, fields)), metadata or {})
+
     @classmethod
     def of(cls, schema: Schema) -> LanceSchema:
         """The same schema with methods.
@@ -130,7 +142,7 @@ class LanceSchema(Schema):
         ----------
         schema : lancecy.schema.Schema
         """
-        return cls(_Fields(map(LanceField.of, schema.fields)), schema.metadata)
+        return cls(schema.fields, schema.metadata)
 
     @classmethod
     def from_pyarrow(cls, schema: pa.Schema) -> LanceSchema:
