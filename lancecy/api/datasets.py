@@ -443,7 +443,9 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
 
     def __init__(self, snapshot: Snapshot, default_scan_options: Mapping[str, Any] | None = None) -> None:
         if isinstance(snapshot, str | os.PathLike):
-            raise TypeError("lancecy.dataset(uri) opens a table, with the arguments of pylance's LanceDataset")
+            raise TypeError(
+                "lancecy.dataset(uri) opens a table, with the arguments of pylance's LanceDataset"
+            )
         self._current = _Current(snapshot)
         self._scan_defaults = default_scan_options or {}
         self._session = snapshot.session
