@@ -204,7 +204,12 @@ def test_a_command_that_is_told_to_end_removes_what_is_unfinished(
     lancecy.write_dataset({"id": range(4_000_000), "x": [0.1] * 4_000_000}, path)
     before = sorted(tmp_path.rglob("*"))
     arguments = ["export", str(path), str(tmp_path / "rows.csv")]
-    with subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE) as process:
+    # Where tests run under nohup, the command would inherit that the signal is ignored.
+    with subprocess.Popen(
+        [*COMMAND, *arguments],
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(told, signal.SIG_DFL),  # noqa: PLW1509 - no lock is taken
+    ) as process:
         while not list(tmp_path.glob(".lancecy-*.part")):
             assert process.poll() is None
         process.send_signal(told)
