@@ -42,6 +42,7 @@ NAMES = ("a", "b", "c")
 STEPS = {"create": 1, "renamed": 1, "make": 1, "drop": -1, "remove": -1, "unknown": -1}
 # Seconds of one change after which a process ends itself.
 _LONGEST = 120.0
+WANTED = [f"{kind}{number}" for kind in ("n", "t", "space.t", "space.declared") for number in range(4)]
 EXPECTED = (
     ln.TableAlreadyExistsError,
     ln.TableNotFoundError,
@@ -52,21 +53,19 @@ EXPECTED = (
 )
 
 
-def one_winner(root: str, barrier: Any, results: Any, kind: str) -> None:
+def one_winner(root: str, barrier: Any, results: Any) -> None:
     ns = ours(root)
     won = []
-    for number in range(4):
+    for name in WANTED:
         barrier.wait()
         try:
-            if kind == "namespace":
-                make(ns, f"n{number}")
-            elif kind == "root":
-                create(ns, f"t{number}", {"a": [os.getpid()]})
-            elif kind == "child":
-                create(ns, f"space.t{number}", {"a": [os.getpid()]})
+            if name.startswith("n"):
+                make(ns, name)
+            elif "declared" in name:
+                declare(ns, name)
             else:
-                declare(ns, f"space.t{number}")
-            won.append(number)
+                create(ns, name, {"a": [os.getpid()]})
+            won.append(name)
         except (ln.TableAlreadyExistsError, ln.NamespaceAlreadyExistsError):
             pass
     results.put((os.getpid(), won))
@@ -104,19 +103,15 @@ def limited() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["namespace", "root", "child", "declared"])
-def test_of_several_creators_one_wins(tmp_path: Path, kind: str) -> None:
+def test_of_several_creators_one_wins(tmp_path: Path) -> None:
     ns = ours(tmp_path)
     make(ns, "space")
-    found = run(one_winner, tmp_path, [(kind,)] * 4)
-    assert Counter(number for _, won in found for number in won) == dict.fromkeys(range(4), 1)
-    if kind in ("root", "child"):
-        prefix = "space." if kind == "child" else ""
-        for process, won in found:
-            for number in won:
-                place = ns.describe_table(
-                    ln.DescribeTableRequest(id=f"{prefix}t{number}".split("."))
-                ).location
+    found = run(one_winner, tmp_path, [()] * 4)
+    assert Counter(name for _, won in found for name in won) == dict.fromkeys(WANTED, 1)
+    for process, won in found:
+        for name in won:
+            if name.endswith("t", 0, -1):
+                place = ns.describe_table(ln.DescribeTableRequest(id=name.split("."))).location
                 assert lancecy.dataset(place).to_table()["a"].to_pylist() == [process]
     assert ns.remove_unused(older_than=timedelta(0), dry_run=True) == []
 
@@ -172,7 +167,7 @@ def disturb(root: str, barrier: Any, results: Any, library: str, seconds: float,
 
 # With LANCECY_NAMESPACE_SECONDS=600 (make names) for ten minutes.
 KINDS = ["lancecy"] * 5 + ["default", "migrating", "manifest only"]
-SECONDS = float(os.environ.get("LANCECY_NAMESPACE_SECONDS", "20"))
+SECONDS = float(os.environ.get("LANCECY_NAMESPACE_SECONDS", "10"))
 
 
 @pytest.mark.slow
