@@ -19,6 +19,8 @@ from lancecy.dask.dtypes import NestedArrowArray, NestedArrowDtype, empty_frame,
 from tests.dask.frames import cut_frame, every_type, from_frame
 from tests.helpers.compare import assert_tables_equal
 
+pytestmark = pytest.mark.slow
+
 ROWS = 120
 
 
@@ -108,7 +110,6 @@ def test_other_names_are_left_to_other_dtypes(name: str) -> None:
         NestedArrowDtype.construct_from_string(name)
 
 
-@pytest.mark.slow
 def test_dtype_pickled_here_is_known_in_a_process_that_never_imported_it() -> None:
     series = pd.Series(NestedArrowArray(pa.array([[1, 2], None], pa.list_(pa.int8()))))
     code = "import pickle, sys; s = pickle.load(sys.stdin.buffer); print(s.dtype, s[0], s.isna().sum())"
@@ -245,7 +246,6 @@ def test_parquet_round_trip_keeps_dtypes(ddf: dd.DataFrame, table: pa.Table, tmp
 # -- clusters ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["p2p", "tasks"])
 def test_shuffle_on_a_cluster_keeps_dtypes_and_values(
     client: Client, method: str, frame: pd.DataFrame, table: pa.Table
@@ -255,7 +255,6 @@ def test_shuffle_on_a_cluster_keeps_dtypes_and_values(
     check(found, table)
 
 
-@pytest.mark.slow
 def test_join_on_a_cluster_keeps_dtypes_and_values(
     client: Client, frame: pd.DataFrame, table: pa.Table
 ) -> None:

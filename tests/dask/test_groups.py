@@ -22,6 +22,8 @@ import lancecy
 from lancecy.dask.dtypes import FlatArrowArray, FlatArrowDtype, pandas_array
 from tests.helpers.tables import all_types, all_types_table
 
+pytestmark = pytest.mark.slow
+
 ROWS, PER_FILE = 101, 20
 # Every way in which pandas hashes; it cannot group by nested columns, nor by half floats, which Arrow does not sort.
 KEYS = {
@@ -116,7 +118,6 @@ def test_equal_values_meet_in_one_partition(
     assert len(merged) == len(expected)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bool", "int64"])
 def test_equal_values_meet_again_after_a_shuffle_of_a_cluster(
     client: Client, name: str, scans: Callable[[str], dd.DataFrame]
@@ -338,7 +339,6 @@ def test_dictionaries_are_decoded_below_null_structs_and_where_they_are_empty() 
     assert pa.array(pandas_array(lists)).to_pylist() == [[2, 3], None, [1]]
 
 
-@pytest.mark.slow
 def test_plain_frames_are_unpickled_without_lancecy(tmp_path: Path) -> None:
     ddf = lancecy.scan("tests/golden/example.lance", columns=["id", "x", "vec"])
     frame = lancecy.plain(ddf).compute(scheduler="sync")

@@ -18,6 +18,8 @@ from lancecy.changes.merging import in_dask
 from lancecy.changes.merging.distributed import SharedMerge
 from lancecy.errors import ExistsError, RetryableConflictError, SchemaError
 
+pytestmark = pytest.mark.slow
+
 
 def table(place: Path, **options: Any) -> lancecy.Dataset:
     """Ten rows in four fragments; the words begin with "old"."""
@@ -71,7 +73,6 @@ def test_rows_are_updated_and_inserted_and_other_columns_kept(
     assert len({row["_rowid"] for row in after.values()}) == 12
 
 
-@pytest.mark.slow
 def test_workers_in_other_processes_merge_vectors_and_structs(tmp_path: Path, process_client: Client) -> None:
     kind = pa.list_(pa.float32(), 2)
     rows = pa.table(

@@ -17,6 +17,8 @@ import lancecy
 from lancecy.dask.dtypes import to_frame
 from tests.dask.frames import cut_frame
 
+pytestmark = pytest.mark.slow
+
 ROWS = 60
 TIMES = {
     "second": pa.timestamp("s"),
@@ -129,7 +131,6 @@ def test_frames_without_lancecys_dtypes_are_left_to_dask() -> None:
     assert "lancecy" not in repr(dict(ddf.sort_values("t").optimize().__dask_graph__()))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["p2p", "tasks"])
 def test_times_are_labels_on_a_cluster(client: Client, table: pa.Table, method: str) -> None:
     frame = to_frame(table)

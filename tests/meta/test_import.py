@@ -11,6 +11,8 @@ from typing import cast
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 HEAVY = (
     "dask",
     "distributed",

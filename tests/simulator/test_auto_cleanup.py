@@ -26,6 +26,8 @@ from tests.simulator.reused_numbers import check_reused_numbers
 from tests.simulator.single_faults import finish
 from tests.simulator.world import possible
 
+pytestmark = pytest.mark.slow
+
 YOUNG = "data/0111.lance"
 STORES: dict[str, type[ConditionalPut | LocalLink]] = {"put": ConditionalPut, "disk": LocalLink}
 REUSING: dict[str, Callable[[], VersionStore]] = {**STORES, "external": external_versions}
@@ -99,7 +101,6 @@ def ended(running: Iterator[Request], meanwhile: Callable[[Request], None] | Non
             meanwhile(request)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("store", "kind"), CASES)
 def test_nothing_needed_goes_whatever_goes_wrong_once(store: str, kind: str) -> None:
     plain = begun(store)

@@ -20,6 +20,8 @@ from tests.simulator.actors import Running, Simulation, files, make
 from tests.simulator.single_faults import finish, recover
 from tests.simulator.world import Crash, Fault, possible, run
 
+pytestmark = pytest.mark.slow
+
 
 class Retried(MemoryKeyValue):
     """As a client that loses an answer and asks again: it finds what it has put itself."""
@@ -91,7 +93,6 @@ def advanced(mine: Running, place: int, fault: Fault | None, reader: Reader, loo
         number += 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kinds", KINDS)
 def test_readers_in_between_see_a_right_history_whatever_goes_wrong_once(kinds: str) -> None:
     simulation, mine, reader = begun("append", kinds)

@@ -17,6 +17,8 @@ from tests.simulator.model import AFTER, Table
 from tests.simulator.single_faults import STORES, begun, check_single_faults, finish
 from tests.simulator.world import World
 
+pytestmark = pytest.mark.slow
+
 
 def _fast_forward(world: World, history: History, version: int) -> Operation:
     """A branch of this version, whose version 5 has two fragments more; their files are copied already."""

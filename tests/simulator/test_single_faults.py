@@ -15,6 +15,8 @@ from tests.simulator.actors import MAKERS, files
 from tests.simulator.single_faults import STORES, begun, check_single_faults, decides, finish, recover
 from tests.simulator.world import Fault, possible
 
+pytestmark = pytest.mark.slow
+
 RACED = {"append", "delete", "create", "overwrite"}
 
 # Quick: each kind of change alone, and some against a faster writer.
@@ -43,7 +45,6 @@ def test_every_operation_that_is_made_is_among_them() -> None:
     assert {type(simulation.ledger.intents[mine.uuid].operation) for simulation, mine in started} == made
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["append", "delete"])
 def test_history_is_right_whatever_goes_wrong_twice(kind: str) -> None:
     requests, _ = finish(*begun(kind), (), rival=True)

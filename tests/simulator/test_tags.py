@@ -23,6 +23,8 @@ from tests.simulator.actors import Simulation
 from tests.simulator.test_cleanup import DAY, TAGGED, begun, cleaned
 from tests.simulator.world import Crash, Fault, possible, run
 
+pytestmark = pytest.mark.slow
+
 # Cleanups of these tables remove version 5; the tag t names version 3.
 OLD = 5
 MAKERS: dict[str, Callable[[], Steps[Any]]] = {

@@ -15,6 +15,8 @@ import lancecy.torch
 from lancecy.errors import SchemaError, UnsupportedError
 from tests.helpers.folded import folded
 
+pytestmark = pytest.mark.slow
+
 F32 = pa.float32()
 
 
