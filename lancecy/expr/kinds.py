@@ -8,6 +8,8 @@ from __future__ import annotations
 import pyarrow as pa
 from pyarrow import lib
 
+from lancecy.encodings.arrow.nulls import with_members
+
 __all__ = [
     "CLOCK_TYPE",
     "common_type",
@@ -106,17 +108,10 @@ def _field_without_views(field: pa.Field) -> pa.Field:
     types, kind = pa.types, field.type
     if types.is_string_view(kind) or types.is_binary_view(kind):
         return field.with_type(plain_type(kind))
-    if types.is_struct(kind):
-        return field.with_type(pa.struct([_field_without_views(member) for member in kind]))
     if types.is_map(kind):
         key, item = _field_without_views(kind.key_field), _field_without_views(kind.item_field)
         return field.with_type(pa.map_(key, item, kind.keys_sorted))
-    if types.is_fixed_size_list(kind):
-        return field.with_type(pa.list_(_field_without_views(kind.value_field), kind.list_size))
-    if types.is_list(kind) or types.is_large_list(kind):
-        make = pa.list_ if types.is_list(kind) else pa.large_list
-        return field.with_type(make(_field_without_views(kind.value_field)))
-    return field
+    return field.with_type(with_members(kind, _field_without_views))
 
 
 def int_limits(data_type: pa.DataType) -> tuple[int, int]:

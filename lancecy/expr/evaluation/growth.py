@@ -118,8 +118,10 @@ def _rows(values: tuple[Data, ...]) -> int:
     return max((len(v) for v in values if not isinstance(v, pa.Scalar)), default=1)
 
 
-def _fits(name: str, values: Data, sizes: list[int]) -> None:
-    """Refuse sizes that 32-bit offsets of a chunk cannot count."""
+def _charge_chunks(name: str, values: Data, size_of: Callable[[Data], int]) -> None:
+    """Charge for the text that a call makes of each chunk, which the offsets of its type must be able to count."""
+    sizes = [size_of(chunk) for chunk in _chunks(values)]
+    charge(name, sum(sizes))
     if values.type not in _WIDE and max(sizes, default=0) > INT32_MAX:
         raise ExpressionError(
             f"{name} would make {max(sizes):,} bytes of text in one array, where 32-bit offsets end at {INT32_MAX:,}; "
@@ -145,9 +147,7 @@ def repeat(values: Data, count: int) -> Data:
     ['abab', '']
     """
     count = max(0, count)
-    sizes = [_size(chunk) * count for chunk in _chunks(values)]
-    charge("repeat()", sum(sizes))
-    _fits("repeat()", values, sizes)
+    _charge_chunks("repeat()", values, lambda chunk: _size(chunk) * count)
     # Arrow copies an empty text as often as any other.
     counts = pc.if_else(pc.equal(pc.binary_length(values), 0), 0, count)
     return pc.binary_repeat(values, pc.cast(counts, pa.int64()))
@@ -168,9 +168,7 @@ def replace(values: Data, old: str, new: str) -> Data:
     """
     more = len(new.encode()) - len(old.encode())
     if more > 0:
-        sizes = [_replaced_size(chunk, old, more) for chunk in _chunks(values)]
-        charge("replace()", sum(sizes))
-        _fits("replace()", values, sizes)
+        _charge_chunks("replace()", values, lambda chunk: _replaced_size(chunk, old, more))
     if len(old) > LONG_PATTERN:
         return by_text(lambda text: text.replace(old, new), values, values.type)
     if old == "":
@@ -238,14 +236,13 @@ def replace_matches(values: Data, pattern: str, replacement: str, flags: str = "
     inline = "".join(flag for flag in "ims" if flag in flags)
     rewrite, more, groups = _rewrite(replacement)
     found, most = f"(?{inline}){pattern}" if inline else pattern, -1 if "g" in flags else 1
+
+    def size_of(chunk: Data) -> int:
+        replaced = len(_lengths(chunk)) if most > 0 else _matches(chunk, found)
+        return _size(chunk) * (1 + groups) + more * replaced
+
     try:
-        sizes = [
-            _size(chunk) * (1 + groups)
-            + more * (len(_lengths(chunk)) if most > 0 else _matches(chunk, found))
-            for chunk in _chunks(values)
-        ]
-        charge("regexp_replace()", sum(sizes))
-        _fits("regexp_replace()", values, sizes)
+        _charge_chunks("regexp_replace()", values, size_of)
         if most > 0 and _ASSERTION.search(pattern):
             # Arrow matches what the first match has once more, without the text around it. Here the match takes the
             # text behind it along, as a last group, so that there is one.
@@ -319,9 +316,7 @@ def pad(values: Data, width: int, fill: str, left: bool) -> Data:
     if fill and _has_texts(values):
         name = "lpad()" if left else "rpad()"
         widest = max(len(character.encode()) for character in fill)
-        sizes = [_size(chunk) + widest * width * len(_lengths(chunk)) for chunk in _chunks(values)]
-        charge(name, sum(sizes))
-        _fits(name, values, sizes)
+        _charge_chunks(name, values, lambda chunk: _size(chunk) + widest * width * len(_lengths(chunk)))
         if len(fill) == 1:
             # Arrow refuses widths that 32-bit offsets could not count if every character were of four bytes.
             wide = pc.cast(values, pa.large_string())

@@ -63,14 +63,13 @@ def select_manifest(
         except FormatError as error:
             if not is_damage(error):
                 raise
+            is_latest = version is None and asof is None
+            if is_latest and recover:
+                return _recovered(store, versions, location, error, limits)
             if not _any_sound(store, versions, location, limits):
                 error.what += NOTHING_SOUND
                 raise
-            if version is not None or asof is not None:
-                raise with_remedy(error, store.uri)
-            if not recover:
-                raise with_remedy(error, store.uri, OPEN_OLDER)
-            return _recovered(store, versions, location, error, limits)
+            raise with_remedy(error, store.uri, OPEN_OLDER if is_latest else "")
     raise AssertionError("the last look returns or raises")
 
 
@@ -120,4 +119,5 @@ def _recovered(
             f"version {location.version} is opened instead, and restore() or repair() makes the table writable"
         )
         return location, manifest, memory
+    problem.what += NOTHING_SOUND
     raise problem
