@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lancecy.api.scanners import Scanner
 from lancecy.blobs.whole import blob_runs, blob_sizes, is_plain_blob, with_whole_blobs
+from lancecy.encodings.arrow.conversions import array_of, numbers_of
 from lancecy.encodings.arrow.map_nested import map_nested
 from lancecy.errors import ColumnNotFoundError, LanceError, UnsupportedError, with_short_tracebacks
 from lancecy.expr import Expr, bind
@@ -226,7 +227,7 @@ class BinaryScanner(Scanner):
             yield self._with_bytes(batch.slice(start, stop - start))
 
     def _with_bytes(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        fragments = batch[_ADDRESS].to_numpy() >> np.uint64(32)
+        fragments = numbers_of(batch[_ADDRESS]) >> np.uint64(32)
         arrays = [
             self._fetched(batch[name], self._columns[name], fragments).cast(self.schema.field(name).type)
             if name in self._columns
@@ -241,7 +242,7 @@ class BinaryScanner(Scanner):
         for fragment_id in np.unique(fragments).tolist():
             which = np.flatnonzero(fragments == fragment_id)
             files = self._context.files(int(fragment_id))
-            mine = column if which.size == len(column) else column.take(pa.array(which))
+            mine = column if which.size == len(column) else column.take(array_of(which))
             try:
                 pieces.append(with_whole_blobs(self._context, files, mine, field, outside=True))
             except LanceError as error:
@@ -249,7 +250,7 @@ class BinaryScanner(Scanner):
             places.append(which)
         if len(pieces) == 1:
             return pieces[0]
-        return pa.concat_arrays(pieces).take(pa.array(np.argsort(np.concatenate(places))))
+        return pa.concat_arrays(pieces).take(array_of(np.argsort(np.concatenate(places))))
 
 
 def _in_tasks() -> UnsupportedError:

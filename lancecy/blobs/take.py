@@ -20,6 +20,7 @@ from lancecy.blobs.files import (
     read_whole,
 )
 from lancecy.encodings.arrow.assemble import pruned
+from lancecy.encodings.arrow.conversions import array_of
 from lancecy.encodings.arrow.to_arrow import to_arrow
 from lancecy.errors import (
     ColumnNotFoundError,
@@ -278,7 +279,7 @@ def _open_blobs(
         return iter([None] * offsets.size)
     unique, back = np.unique(offsets, return_inverse=True)
     selection = RowSelection.take(files.num_rows, unique)
-    rows = _descriptors(context, part, path, selection).take(pa.array(back)).to_pylist()
+    rows = _descriptors(context, part, path, selection).take(array_of(back)).to_pylist()
     places = FileBlobs(context, files, part)
     return iter([places.blob(row, buffer_size) for row in rows])
 

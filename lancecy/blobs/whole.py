@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from lancecy import kernels
 from lancecy.blobs.files import read_whole
 from lancecy.blobs.take import FileBlobs
+from lancecy.encodings.arrow.conversions import numbers_of
 from lancecy.encodings.arrow.map_nested import map_nested
 from lancecy.encodings.blocks.memory import allocate
 from lancecy.encodings.codecs.outside_blobs import MEMBER_TYPES
@@ -82,7 +83,7 @@ def blob_sizes(array: pa.Array, field: Field) -> NDArray[np.float64]:
     map_nested(array, field, lambda node: node.is_blob, noted)
     total = np.zeros(len(array))
     for sizes in found:
-        numbers = sizes.to_numpy().astype(np.float64)
+        numbers = numbers_of(sizes).astype(np.float64)
         total += numbers if numbers.size == total.size else numbers.sum() / max(1, total.size)
     return total
 
@@ -172,12 +173,12 @@ def is_plain_blob(field: Field) -> bool:
 
 
 def _fetched(descriptors: pa.StructArray, source: SourceFile, session: Session) -> pa.Array:
-    positions, sizes = (pc.fill_null(part, 0).to_numpy() for part in descriptors.flatten())
+    positions, sizes = (numbers_of(pc.fill_null(part, 0)) for part in descriptors.flatten())
     outside = (positions > source.size) | (sizes > source.size - np.minimum(positions, source.size))
     if outside.any() or float(sizes.sum(dtype=np.float64)) > source.size:
         raise FormatError(f"blobs exceed the {source.size} bytes of the file")
     # A null of 2.0 is empty and has a position.
-    missing = descriptors.is_null().to_numpy(zero_copy_only=False) | ((sizes == 0) & (positions != 0))
+    missing = numbers_of(descriptors.is_null()) | ((sizes == 0) & (positions != 0))
     starts, lengths = positions.astype(np.int64), sizes.astype(np.int64)
     buffer, view = allocate(int(lengths.sum()))
     (span,) = session.fetch([Ranges(source, starts, lengths)])

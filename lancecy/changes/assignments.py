@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from lancecy.arrow.bfloat16 import bfloat16_array
 from lancecy.encodings.arrow.columns import as_array, storage_of
+from lancecy.encodings.arrow.conversions import array_of
 from lancecy.encodings.arrow.nulls import null_mask
 from lancecy.errors import ColumnNotFoundError, ExpressionError, SchemaError, printable
 from lancecy.expr import Expr, Term, describe, evaluate, fix_clock, parse
@@ -378,7 +379,7 @@ def _refuse_null(name: str, missing: pa.BooleanArray, row_name: RowName) -> None
 
 
 def _repeated(constant: pa.Array, length: int) -> pa.Array:
-    return constant.take(pa.array(np.zeros(length, np.int64)))
+    return constant.take(array_of(np.zeros(length, np.int64)))
 
 
 def _with_member(

@@ -18,6 +18,7 @@ from lancecy.changes.new_columns import data_version
 from lancecy.changes.options import with_durability
 from lancecy.changes.stored_rows import stored_rows
 from lancecy.encodings.arrow.columns import storage_of
+from lancecy.encodings.arrow.conversions import numbers_of
 from lancecy.errors import IndexTypeError
 from lancecy.index.bounds import indexed_type
 from lancecy.index.files import IndexFile, open_index_file
@@ -320,7 +321,7 @@ def _values(
         snapshot.schema.scanned.arrow, [plan.column], with_row_id=by_row_id, fragments=sorted(fragments)
     )
     for rows in stored_rows(context, request, READ_AHEAD):
-        ids = rows.batch["_rowid"].to_numpy() if by_row_id else rows.addresses
+        ids = numbers_of(rows.batch["_rowid"]) if by_row_id else rows.addresses
         yield storage_of(rows.batch.column(0)), ids
 
 

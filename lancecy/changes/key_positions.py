@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lancecy.encodings.arrow.columns import ArrowArray
+from lancecy.encodings.arrow.columns import ArrowArray, as_array
+from lancecy.encodings.arrow.conversions import array_of, numbers_of
 from lancecy.errors import SchemaError, printable
 from lancecy.interop.casts import CAST_ERRORS, exact, storage_type
 
@@ -89,7 +90,7 @@ class KeyPositions:
         if self._table is None:
             last = len(self._keys) - 1
             found = pc.index_in(plain, value_set=self._reversed, skip_nulls=False)
-            from_last: Int64 = found.cast(pa.int64()).fill_null(last + 1).to_numpy()
+            from_last: Int64 = numbers_of(as_array(found.cast(pa.int64()).fill_null(last + 1)))
             return last - from_last
         values = _numbers(plain.fill_null(0) if plain.null_count else plain)
         offsets = values - self._first
@@ -99,7 +100,7 @@ class KeyPositions:
         else:
             positions = np.where(inside, self._table[np.where(inside, offsets, 0)], -1).astype(np.int64)
         if plain.null_count:
-            positions = np.where(plain.is_null().to_numpy(), self._null, positions)
+            positions = np.where(numbers_of(as_array(plain.is_null())), self._null, positions)
         return np.asarray(positions, np.int64)
 
     def _direct(self, keys: pa.ChunkedArray) -> tuple[np.uint64, NDArray[np.int32] | None]:
@@ -111,7 +112,7 @@ class KeyPositions:
         low, high = bounds["min"].as_py(), bounds["max"].as_py()
         if high - low >= max(_LEAST_SPAN, _SPREAD * count):
             return np.uint64(0), None
-        is_valid = keys.is_valid().to_numpy() if keys.null_count else None
+        is_valid = numbers_of(as_array(keys.is_valid())) if keys.null_count else None
         numbers = _numbers(keys.fill_null(low) if keys.null_count else keys)
         first = np.uint64(low & ((1 << 64) - 1))
         table = np.full(high - low + 1, -1, np.int32)
@@ -147,16 +148,16 @@ def _as(keys: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 def _numbers(keys: pa.ChunkedArray) -> NDArray[np.uint64]:
     """Integers without nulls as unsigned ones of 64 bits; negative ones wrap around."""
     wide = pa.uint64() if pa.types.is_unsigned_integer(keys.type) else pa.int64()
-    found: NDArray[np.uint64] = keys.cast(wide).to_numpy().view(np.uint64)
+    found: NDArray[np.uint64] = numbers_of(as_array(keys.cast(wide))).view(np.uint64)
     return found
 
 
 def _last_null(keys: pa.ChunkedArray) -> int:
     if not keys.null_count:
         return -1
-    return int(np.flatnonzero(keys.is_null().to_numpy())[-1])
+    return int(np.flatnonzero(numbers_of(as_array(keys.is_null())))[-1])
 
 
 def _reversed(keys: pa.ChunkedArray) -> pa.Array:
-    order = pa.array(np.arange(len(keys) - 1, -1, -1, dtype=np.int64))
+    order = array_of(np.arange(len(keys) - 1, -1, -1, dtype=np.int64))
     return keys.take(order).combine_chunks()

@@ -21,6 +21,7 @@ from lancecy.changes.key_positions import KeyPositions
 from lancecy.changes.new_columns import ColumnChange, ColumnPlan, Planner, Retries
 from lancecy.changes.options import Durability, is_durable
 from lancecy.encodings.arrow.columns import ArrowArray, unsliced_rows
+from lancecy.encodings.arrow.conversions import array_of
 from lancecy.errors import ColumnNotFoundError, SchemaError, printable
 from lancecy.expr.kinds import schema_without_views
 from lancecy.interop.streams import record_batches
@@ -81,9 +82,9 @@ class RightRows:
         positions : (n,) int64
         """
         if bool((positions >= 0).all()):
-            indices = pa.array(positions)
+            indices = array_of(positions)
         else:
-            indices = pa.array(positions, mask=positions < 0)
+            indices = array_of(positions, positions < 0)
         return [column.take(indices) for column in self.values.columns]
 
 

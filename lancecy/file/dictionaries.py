@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings.arrow.columns import as_array
+from lancecy.encodings.arrow.conversions import array_of, filled, numbers_of, scalar_of
 from lancecy.encodings.arrow.from_arrow import block_of, without_views
 from lancecy.encodings.arrow.to_arrow import to_arrow
 from lancecy.encodings.blocks.memory import mask_of
@@ -132,7 +133,7 @@ class Dictionaries:
         if field.id not in self._closed:
             grown = _extended(known, values, has_null)
             if len(grown) > most:
-                used = pa.array(np.unique(_valid(block, raw)))
+                used = array_of(np.unique(_valid(block, raw)))
                 grown = _extended(known, values.take(used), has_null)
             if len(grown) > most:
                 raise UnsupportedError(
@@ -141,8 +142,8 @@ class Dictionaries:
                     feature="dictionaries that differ",
                 )
             known = self._values[field.id] = grown
-        new = pc.index_in(values, known, skip_nulls=True).fill_null(-1).cast(pa.int64()).to_numpy()
-        null = pc.index_in(pa.scalar(None, known.type), known).as_py()
+        new = numbers_of(filled(pc.index_in(values, known, skip_nulls=True), -1).cast(pa.int64()))
+        null = pc.index_in(scalar_of(None, known.type), known).as_py()
         if has_null and null is None:
             raise self._missing_value(field, "null")
         return new, -1 if null is None else null
@@ -221,7 +222,7 @@ def _array(block: Block, field: Field) -> pa.Array:
     values = as_array(to_arrow(block, _value_field(field)))
     if isinstance(block, VariableWidth):
         is_empty = pc.equal(pc.binary_length(values), 0)
-        values = pc.if_else(is_empty, pa.scalar(None, values.type), values)
+        values = pc.if_else(is_empty, scalar_of(None, values.type), values)
     return values
 
 

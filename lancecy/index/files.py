@@ -93,7 +93,7 @@ class IndexFile:
         fields = [self._field(name) for name in names]
         selection = RowSelection.all(self.num_rows) if rows is None else rows
         if not len(selection):
-            return [pa.array([], wanted.arrow_type) for wanted in fields]
+            return [pa.nulls(0, wanted.arrow_type) for wanted in fields]
         blocks = run(self._read(fields, selection), self._fetch())
         try:
             columns: list[ArrowArray] = [to_arrow(blocks[wanted.id], wanted) for wanted in fields]

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancecy.encodings.arrow.conversions import numbers_of
 from lancecy.errors import FormatError, UnsupportedError
 from lancecy.expr.evaluation.patterns import like_texts
 from lancecy.expr.kinds import family
@@ -81,8 +82,8 @@ class NGram:
             raise UnsupportedError(f"an NGRAM index on {segment.data_type}", feature="NGRAM of such columns")
         sets = KeyedSets.open(segment, pa.uint32(), NGRAM_FILE, NGRAM_COLUMNS)
         # Rows of nulls may have no run.
-        known = np.flatnonzero(sets.keys.is_valid().to_numpy(zero_copy_only=False))
-        runs = sets.keys.drop_null().to_numpy()
+        known = np.flatnonzero(numbers_of(sets.keys.is_valid()))
+        runs = numbers_of(sets.keys.drop_null())
         order = sorted_order(runs)
         found = runs[order]
         if bool((found[1:] == found[:-1]).any()):

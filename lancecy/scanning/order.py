@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lancecy.encodings.arrow.columns import bare, joined, storage_of
-from lancecy.encodings.arrow.conversions import array_of, filled, numbers_of
+from lancecy.encodings.arrow.conversions import array_of, filled, numbers_of, scalar_of
 from lancecy.errors import ColumnNotFoundError, printable
 from lancecy.records import dataclass
 from lancecy.scanning.request import VIRTUAL_COLUMNS, ScanRequest
@@ -203,5 +203,5 @@ def _ranks(array: pa.DictionaryArray) -> pa.Array:
     """Rank of each value of a dictionary column among those of its dictionary."""
     values = _sortable(pa.chunked_array([array.dictionary]))
     ranks = pc.rank(values, tiebreaker="dense")
-    ranks = pc.if_else(values.combine_chunks().is_valid(), ranks, pa.scalar(None, pa.uint64()))
+    ranks = pc.if_else(values.combine_chunks().is_valid(), ranks, scalar_of(None, pa.uint64()))
     return ranks.take(array.indices)

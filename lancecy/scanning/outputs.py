@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancecy.encodings.arrow.columns import ArrowArray, as_array, filtered, joined
+from lancecy.encodings.arrow.conversions import array_of
 from lancecy.errors import LimitError
 from lancecy.records import dataclass
 from lancecy.rows import RowSelection
@@ -301,7 +302,7 @@ def _joined_mask(units: Sequence[FilteredUnit]) -> pa.BooleanArray | None:
     """Which candidates of all units passed; None if all did."""
     if all(c.mask is None for c in units):
         return None
-    every = pa.array(np.ones(max(len(c.rows) for c in units), np.bool_))
+    every = array_of(np.ones(max(len(c.rows) for c in units), np.bool_))
     return pa.concat_arrays([every[: len(c.rows)] if c.mask is None else c.mask for c in units])
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings.arrow.columns import ArrowArray, filtered
+from lancecy.encodings.arrow.conversions import filled
 from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import MOST_TOGETHER, ScanContext
@@ -198,7 +199,7 @@ def without_others(unit: FilteredUnit) -> FilteredUnit:
 def _positions(mask: pa.BooleanArray) -> NDArray[np.int64]:
     """Positions at which a mask is true."""
     if mask.null_count:
-        mask = mask.fill_null(False)
+        mask = filled(mask, False)
     bits, found = np.frombuffer(mask.buffers()[1] or b"", np.uint8), np.empty(mask.true_count, np.int64)
     kernels.find_bits(bits, mask.offset, len(mask), found)
     return found

@@ -51,6 +51,14 @@ def test_look_ups_by_key_need_no_parser(op: str) -> None:
         assert key_comparison(text) == read_by_parser(text) is not None
 
 
+@pytest.mark.parametrize("form", ["{} = 5", "a.{} >= 5", "{}.a <> 5"])
+def test_words_of_the_language_are_columns_where_the_parser_says_so(form: str) -> None:
+    read = {text: key_comparison(text) for text in map(form.format, WORDS)}
+    surely = {text: found for text, found in read.items() if found is not None}
+    assert len(surely) > 200
+    assert {text: read_by_parser(text) for text in surely} == surely
+
+
 @pytest.mark.parametrize(
     "text", ["id = 5 OR 1 = 1", "id = 5;", "id = -5", "id = 1.0", "5 = id", "null = 5", "a.null = 5", ""]
 )

@@ -90,16 +90,28 @@ READS = (
     "ds.head(2), ds.take([2, 0]), ds.count_rows(), list(ds.to_batches())",
     "ds.to_table(columns=['i'], filter='i = 2', with_row_id=True)",
     "ds.to_table(filter='i IN (1, 2) OR (x > 0.5 AND s = \\'b\\')')",
+    "ds.to_table(filter='NOT (x > 0.5) AND b', columns=['v', 's'])",
     "ds.to_table(columns={'j': 'i % 2'}, order_by=['x'], limit=2)",
     "ds.count_rows('s LIKE \\'%a%\\' AND b IS NOT NULL')",
     "ds.to_table(nearest={'column': 'v', 'q': [0.0, 1.0], 'k': 2}, columns=['i'])",
-    "ds.delete('i = 5')",
+    "ds.scanner(filter='x > 0.6').explain(), ds.versions(), ds.validate()",
 )
+CHANGES = (
+    "ds.insert(ds.to_table(limit=1))",
+    "ds.update({'x': 'x + 1'}, where='x > 0.6')",
+    "ds.delete('i = 5')",
+    "ds.merge_insert('i').when_matched_update_all().when_not_matched_insert_all().execute(ds.to_table(limit=2))",
+    "ds.optimize.compact_files()",
+    "ds.create_scalar_index('i', 'BTREE'), ds.create_scalar_index('s', 'BITMAP')",
+    "ds.create_scalar_index('x', 'ZONEMAP'), ds.create_scalar_index('b', 'BITMAP')",
+    "ds.add_columns({'y': 'i * 2'}), ds.drop_columns(['b'])",
+    "lancecy.write_dataset(ds.to_table(), ds.uri + '-copy')",
+)
+TABLES = {"one file": 1, "three files": 3}
 
 
-@pytest.mark.parametrize("read", READS)
-def test_reads_do_without_pandas(read: str, tmp_path: Path) -> None:
-    """pyarrow's own conversions import it, which takes longer than such a read."""
+def _made(folder: Path, files: int, with_indices: bool) -> str:
+    """A table of four rows in each file."""
     import numpy as np
     import pyarrow as pa
 
@@ -112,14 +124,41 @@ def test_reads_do_without_pandas(read: str, tmp_path: Path) -> None:
         "s": ["a", "b", None, "c"],
         "b": [True, None, False, True],
     }
-    ds = lancecy.write_dataset(pa.table({**columns, "v": vectors}), tmp_path / "t")
-    for kind, column in (("BTREE", "i"), ("BITMAP", "s"), ("ZONEMAP", "x")):
+    path = str(folder / "t")
+    for _ in range(files):
+        ds = lancecy.write_dataset(pa.table({**columns, "v": vectors}), path, mode="append")
+    for kind, column in (("BTREE", "i"), ("BITMAP", "s"), ("ZONEMAP", "x")) if with_indices else ():
         ds.create_scalar_index(column, kind)
-    script = f"import lancecy, sys; ds = lancecy.dataset({str(tmp_path / 't')!r}); {read}; print('pandas' in sys.modules)"
+    return path
+
+
+def _importing(path: str, statements: tuple[str, ...], module: str) -> list[str]:
+    """The statements after which a new process has imported the module."""
+    lines = "".join(f"{each}\nprint({module!r} in sys.modules)\n" for each in statements)
+    script = f"import lancecy, sys\nds = lancecy.dataset({path!r})\n{lines}"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=200
     )
-    assert done.stdout == "False\n"
+    seen = done.stdout.split()
+    assert len(seen) == len(statements)
+    return [each for each, loaded in zip(statements, seen, strict=True) if loaded == "True"]
+
+
+@pytest.mark.parametrize("with_indices", [True, False])
+@pytest.mark.parametrize("files", TABLES.values(), ids=TABLES)
+def test_reads_do_without_pandas(files: int, with_indices: bool, tmp_path: Path) -> None:
+    """pyarrow's own conversions import it, which takes longer than such a read."""
+    assert _importing(_made(tmp_path, files, with_indices), READS, "pandas") == []
+
+
+@pytest.mark.parametrize("with_indices", [True, False])
+def test_changes_do_without_pandas(with_indices: bool, tmp_path: Path) -> None:
+    assert _importing(_made(tmp_path, 3, with_indices), CHANGES, "pandas") == []
+
+
+def test_look_ups_by_key_do_without_the_parser(tmp_path: Path) -> None:
+    look_ups = ("ds.to_table(filter='i = 2')", "ds.count_rows('x >= 1')", "ds.delete('i=3')")
+    assert _importing(_made(tmp_path, 3, True), look_ups, "sqlglot") == []
 
 
 def test_public_names_are_listed_and_resolve() -> None:

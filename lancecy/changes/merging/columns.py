@@ -18,6 +18,7 @@ from lancecy.changes.merging.matching import Matches
 from lancecy.changes.merging.rows import chosen_rows
 from lancecy.changes.merging.source import Source
 from lancecy.encodings.arrow.columns import unsliced_rows
+from lancecy.encodings.arrow.conversions import array_of
 from lancecy.errors import UnsupportedError
 from lancecy.file.create import check_writable
 from lancecy.file.dictionaries import has_dictionaries
@@ -139,7 +140,7 @@ def written_columns(
             offsets = _offsets(matches.addresses[chosen[mine]])
             positions = np.full(context.files(number).num_rows, -1, np.int64)
             positions[offsets] = np.arange(mine.size)
-            part = values.take(pa.array(mine))
+            part = values.take(array_of(mine))
             yield (
                 number,
                 replaced_file(context, context.metadata(number), files, schema, part, positions),

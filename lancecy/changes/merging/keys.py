@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings.arrow.columns import ArrowArray, as_array
+from lancecy.encodings.arrow.conversions import array_of, numbers_of
 from lancecy.encodings.blocks.memory import uninitialized
 from lancecy.errors import UnsupportedError
 from lancecy.records import dataclass
@@ -61,7 +62,7 @@ class Keys:
         ----------
         rows : (m,) int64
         """
-        parts = tuple(part.take(pa.array(rows)) for part in self.parts)
+        parts = tuple(part.take(array_of(rows)) for part in self.parts)
         return Keys(self.words[rows], None if self.valid is None else self.valid[rows], parts)
 
 
@@ -81,7 +82,7 @@ def keys_of(columns: Sequence[ArrowArray]) -> Keys:
     valid: Bools | None = None
     for array in arrays:
         if array.null_count:
-            there = array.is_valid().to_numpy(zero_copy_only=False)
+            there = numbers_of(array.is_valid())
             valid = there if valid is None else valid & there
     leaves = [leaf for array in arrays for leaf in _leaves(array)]
     if len(leaves) == 1 and _is_word(leaves[0].type):
@@ -103,7 +104,7 @@ def same_keys(one: Keys, rows: Int64, other: Keys, others: Int64) -> Bools:
     """
     same = np.ones(rows.size, np.bool_)
     for mine, theirs in zip(one.parts, other.parts, strict=True):
-        left, right = mine.take(pa.array(rows)), theirs.take(pa.array(others))
+        left, right = mine.take(array_of(rows)), theirs.take(array_of(others))
         equal = _equal(left, right)
         if left.null_count or right.null_count:
             nulls = (_nulls(left), _nulls(right))
@@ -171,7 +172,7 @@ def key_hashes(columns: Sequence[ArrowArray]) -> UInt64:
     for array in arrays:
         if array.null_count:
             valid = keys_of(columns).valid
-            arrays = [each.filter(pa.array(valid)) for each in arrays]
+            arrays = [each.filter(array_of(valid)) for each in arrays]
             break
     texts = [_text(leaf) for array in arrays for leaf in _leaves(array)]
     if len(texts) == 1:
@@ -193,7 +194,7 @@ def check_key_type(name: str, data_type: pa.DataType) -> None:
     UnsupportedError
     """
     try:
-        keys_of([pa.array([], data_type)])
+        keys_of([pa.nulls(0, data_type)])
     except (UnsupportedError, pa.ArrowException) as error:
         raise UnsupportedError(
             f"column {name!r} of type {data_type} cannot be a key: its values are lists; merge by other columns",
@@ -235,12 +236,12 @@ def _is_word(data_type: pa.DataType) -> bool:
 
 def _words(array: pa.Array) -> UInt64:
     """The values as words."""
-    if pa.types.is_null(array.type):
+    if pa.types.is_null(array.type) or not len(array):
         return np.zeros(len(array), np.uint64)
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.uint8())
     width = array.type.bit_width // 8
-    found = np.frombuffer(array.buffers()[1] or b"", f"u{width}")[array.offset : array.offset + len(array)]
+    found = np.frombuffer(array.buffers()[1], f"u{width}")[array.offset : array.offset + len(array)]
     if pa.types.is_floating(array.type):
         is_nan = np.isnan(found.view(f"f{width}"))
         if is_nan.any():
@@ -255,7 +256,7 @@ def _with_nulls(array: pa.Array) -> UInt64:
 
 
 def _nulls(array: pa.Array) -> Bools:
-    found: Bools = array.is_null().to_numpy(zero_copy_only=False)
+    found: Bools = numbers_of(array.is_null())
     return found
 
 
@@ -265,7 +266,7 @@ def _equal(one: pa.Array, other: pa.Array) -> Bools:
         return same
     if one.type != other.type:
         one, other = _widened(one), _widened(other)
-    found: Bools = pc.equal(one, other).fill_null(False).to_numpy(zero_copy_only=False)
+    found: Bools = numbers_of(pc.equal(one, other).fill_null(False))
     return found
 
 

@@ -21,6 +21,7 @@ from lancecy.changes.merging.clauses import Rules
 from lancecy.changes.merging.keys import KeyIndex, Keys, keys_of, same_keys
 from lancecy.changes.merging.source import Source
 from lancecy.encodings.arrow.columns import ArrowArray, as_array, bare, storage_of, taken, unsliced_rows
+from lancecy.encodings.arrow.conversions import array_of, numbers_of
 from lancecy.errors import ExistsError, SchemaError
 from lancecy.expr import Bound, mask
 from lancecy.expr.build import Filter, col
@@ -293,7 +294,7 @@ class _Part:
                 rows = np.flatnonzero(part_of(words, parts) == number)
                 numbers.append(rows + start)
                 start += batch.num_rows
-                batch = unsliced_rows(batch).take(pa.array(rows))
+                batch = unsliced_rows(batch).take(array_of(rows))
             batches.append(batch)
         schema = pa.schema([source.schema.field(name) for name in rules.of_source])
         columns = pa.Table.from_batches(batches, schema).unify_dictionaries().combine_chunks()
@@ -606,5 +607,5 @@ def _struct(columns: Columns, rows: Int64, names: Sequence[str]) -> pa.StructArr
 
 
 def _true(column: ArrowArray) -> Bools:
-    found: Bools = as_array(pc.fill_null(column, False)).to_numpy(zero_copy_only=False)
+    found: Bools = numbers_of(as_array(pc.fill_null(column, False)))
     return found

@@ -13,6 +13,7 @@ from lancecy.changes.merging.matching import Matches
 from lancecy.changes.merging.source import Source
 from lancecy.changes.merging.structs import completed, completed_type
 from lancecy.encodings.arrow.columns import unsliced_rows
+from lancecy.encodings.arrow.conversions import array_of, numbers_of
 from lancecy.errors import SchemaError, UnsupportedError
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.request import make_request
@@ -182,7 +183,7 @@ def _check_nulls(batch: pa.RecordBatch, rows: Int64, start: int | None, strict: 
     for name in strict:
         column = batch.column(name)
         if column.null_count:
-            at = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)[rows])
+            at = np.flatnonzero(numbers_of(column.is_null())[rows])
             if at.size:
                 row = "a row" if start is None else f"row {start + int(rows[at[0]])}"
                 raise SchemaError(
@@ -198,4 +199,4 @@ def _chosen(batch: pa.RecordBatch, rows: Int64) -> pa.RecordBatch:
     first, last = int(rows[0]), int(rows[-1])
     if last - first + 1 == rows.size and bool(np.all(rows[1:] > rows[:-1])):
         return batch.slice(first, rows.size)
-    return unsliced_rows(batch).take(pa.array(rows))
+    return unsliced_rows(batch).take(array_of(rows))

@@ -73,6 +73,8 @@ def values_of(values: Sequence[Any], data_type: pa.DataType | None = None) -> pa
 
 def _made(values: Sequence[Any], data_type: pa.DataType) -> pa.Array | None:
     """The array of values that are all of one type of Python; None for other values and types."""
+    if not len(values):
+        return pa.nulls(0, data_type)
     kinds = set(map(type, values))
     if kinds == {int} and pa.types.is_integer(data_type):
         dtype = np.dtype(data_type.to_pandas_dtype())
@@ -84,13 +86,22 @@ def _made(values: Sequence[Any], data_type: pa.DataType) -> pa.Array | None:
     if kinds == {bool} and pa.types.is_boolean(data_type):
         return array_of(np.array(values, np.bool_))
     if kinds == {str} and data_type in (pa.string(), pa.large_string()):
-        texts = [value.encode() for value in values]
-        ends = np.cumsum([0, *map(len, texts)], dtype=np.int64)
-        if data_type == pa.large_string() or ends[-1] < 1 << 31:
-            places = ends.astype(np.int32 if data_type == pa.string() else np.int64)
-            buffers = [None, pa.py_buffer(places), pa.py_buffer(b"".join(texts))]
-            return pa.Array.from_buffers(data_type, len(values), buffers)
+        return _long_values([value.encode() for value in values], data_type)
+    if kinds == {bytes} and data_type in (pa.binary(), pa.large_binary()):
+        return _long_values(values, data_type)
     return None
+
+
+def _long_values(values: Sequence[bytes], data_type: pa.DataType) -> pa.Array | None:
+    """The array of texts or bytes; None if it would have to be of several chunks."""
+    ends = np.cumsum([0, *map(len, values)], dtype=np.int64)
+    is_large = data_type in (pa.large_string(), pa.large_binary())
+    if not is_large and ends[-1] >> 31:
+        return None
+    places = ends if is_large else ends.astype(np.int32)
+    return pa.Array.from_buffers(
+        data_type, len(values), [None, pa.py_buffer(places), pa.py_buffer(b"".join(values))]
+    )
 
 
 def array_of(numbers: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> pa.Array:

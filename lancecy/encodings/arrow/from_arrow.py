@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lancecy import kernels
+from lancecy.encodings.arrow.conversions import filled, scalar_of
 from lancecy.encodings.arrow.map_nested import elements_of, map_nested
 from lancecy.encodings.arrow.nulls import VARIABLE_TYPES
 from lancecy.encodings.blocks.memory import mask_of
@@ -321,7 +322,7 @@ def _coded(array: pa.DictionaryArray, field: Field, _hidden: Mask | None) -> Blo
     values, indices = array.dictionary.cast(_without_view(array.type.value_type)), array.indices
     if values.null_count:
         is_null = values.is_null().take(indices)
-        indices = pc.if_else(is_null.fill_null(True), pa.scalar(None, indices.type), indices)
+        indices = pc.if_else(filled(is_null, True), scalar_of(None, indices.type), indices)
         values = values.fill_null(_empty_value(values.type))
     codes = _leaf(indices)
     if not isinstance(codes, FixedWidth):

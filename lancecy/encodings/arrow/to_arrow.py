@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.arrow.assemble import assemble
 from lancecy.encodings.arrow.columns import ArrowArray, as_array, chunks_of, storage_of, taken, typed
+from lancecy.encodings.arrow.conversions import filled, scalar_of
 from lancecy.encodings.arrow.json import to_texts
 from lancecy.encodings.arrow.nulls import VARIABLE_TYPES, element_type, null_array
 from lancecy.encodings.blocks.memory import allocate
@@ -223,8 +224,8 @@ def _coded(block: Coded, data_type: pa.DataType, field: Field | None, check: boo
     codes = _codes(block.codes, data_type.index_type, len(values), field, check)
     if values.null_count:
         # Null rows must be null by validity: 2.0 files point them at a null in the dictionary.
-        is_null = values.is_null().take(codes).fill_null(True)
-        codes = pc.if_else(is_null, pa.scalar(None, codes.type), codes)
+        is_null = filled(values.is_null().take(codes), True)
+        codes = pc.if_else(is_null, scalar_of(None, codes.type), codes)
     # The codes were checked against the dictionary by a kernel; safe=True would do it again.
     return pa.DictionaryArray.from_arrays(codes, values, ordered=data_type.ordered, safe=False)
 

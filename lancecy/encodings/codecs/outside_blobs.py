@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lancecy.encodings.arrow.conversions import numbers_of
+from lancecy.encodings.arrow.conversions import filled, numbers_of
 from lancecy.errors import LanceError, SchemaError, printable
 from lancecy.records import dataclass
 from lancecy.schema import Field
@@ -159,4 +159,4 @@ def _valid(column: pa.ChunkedArray) -> NDArray[np.bool_]:
 
 
 def _numbers(column: pa.ChunkedArray) -> NDArray[np.uint64]:
-    return numbers_of(pc.fill_null(column, 0).combine_chunks()).astype(np.uint64)
+    return numbers_of(filled(column, 0).combine_chunks()).astype(np.uint64)

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancecy.encodings.arrow.conversions import array_of, values_of
 from lancecy.index.bitmap import SETS_FILE
 from lancecy.index.write.base import IndexBuilder, IndexOutput, IndexPart
 from lancecy.index.write.order import changes
@@ -127,7 +128,7 @@ def _one_set(pieces: list[UInt64], large: GrowingSet | None) -> pa.Array:
     found = large or GrowingSet()
     for ids in pieces:
         found.add(ids)
-    return pa.array([found.encode()], pa.binary())
+    return values_of([found.encode()], pa.binary())
 
 
 def _sets(values: pa.Array, ids: UInt64) -> Iterator[tuple[pa.Array, pa.Array]]:
@@ -138,4 +139,4 @@ def _sets(values: pa.Array, ids: UInt64) -> Iterator[tuple[pa.Array, pa.Array]]:
     starts = np.flatnonzero(is_first)
     offsets, data = encoded_sets(np.cumsum(is_first) - 1, ids, starts.size)
     buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
-    yield values.take(pa.array(starts)), pa.Array.from_buffers(pa.binary(), starts.size, buffers)
+    yield values.take(array_of(starts)), pa.Array.from_buffers(pa.binary(), starts.size, buffers)

@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancecy import kernels
+from lancecy.encodings.arrow.conversions import values_of
 from lancecy.index.bloom_filter import BLOOM_FILE
 from lancecy.index.write.base import IndexBuilder, IndexOutput, IndexPart
 from lancecy.index.write.parts import nulls_of
@@ -90,7 +91,7 @@ class BloomFilterBuilder(IndexBuilder):
         for start in range(0, len(self._facts), _WRITTEN_ZONES):
             some = slice(start, start + _WRITTEN_ZONES)
             facts = zip(*self._facts[some], strict=True)
-            columns = [pa.array(fact, kind) for fact, kind in zip(facts, schema.types, strict=False)]
+            columns = [values_of(fact, kind) for fact, kind in zip(facts, schema.types, strict=False)]
             file.write(pa.record_batch([*columns, _joined(self._filters[some])], schema=schema))
         file.add_schema_metadata("bloomfilter_item", str(self._rows_per_zone))
         file.add_schema_metadata("bloomfilter_probability", str(self._probability))

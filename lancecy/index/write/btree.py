@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancecy.encodings.arrow.conversions import array_of, numbers_of
 from lancecy.index.btree import DATA_FILE, LOOKUP_FILE
 from lancecy.index.write.base import IndexBuilder, IndexOutput, IndexPart
 from lancecy.index.write.parts import held
@@ -54,7 +55,7 @@ class BTreeBuilder(IndexBuilder):
                 data.num_rows, start, min(data.num_rows, start + _BLOCK_PAGES * _PAGE_ROWS)
             )
             values, ids = data.read(["values", "ids"], rows)
-            self._pairs.add(*held(part, values, ids.to_numpy()))
+            self._pairs.add(*held(part, values, numbers_of(ids)))
 
     def write(self, output: IndexOutput) -> None:
         """See ``IndexBuilder.write``."""
@@ -66,7 +67,7 @@ class BTreeBuilder(IndexBuilder):
         )
         bounds = _Bounds(kind)
         for block in _in_whole_pages(self._pairs.blocks()):
-            data.write(pa.record_batch({"values": block.values, "ids": pa.array(block.ids)}))
+            data.write(pa.record_batch({"values": block.values, "ids": array_of(block.ids)}))
             bounds.add(block.values)
         data.finish()
         lookup = output.create(LOOKUP_FILE, _Bounds.schema(kind))
@@ -128,8 +129,8 @@ class _Bounds:
         """Add the pages of a block, whose nulls come first."""
         starts = np.arange(0, len(values), _PAGE_ROWS)
         stops = np.minimum(starts + _PAGE_ROWS, len(values))
-        self._firsts.append(values.take(pa.array(starts)))
-        self._lasts.append(values.take(pa.array(stops - 1)))
+        self._firsts.append(values.take(array_of(starts)))
+        self._lasts.append(values.take(array_of(stops - 1)))
         self._nulls.append(np.clip(values.null_count - starts, 0, stops - starts).astype(np.uint32))
 
     def batch(self) -> pa.RecordBatch:
@@ -137,10 +138,10 @@ class _Bounds:
         nulls = np.concatenate([np.empty(0, np.uint32), *self._nulls])
         return pa.record_batch(
             [
-                pa.concat_arrays([pa.array([], self._kind), *self._firsts]),
-                pa.concat_arrays([pa.array([], self._kind), *self._lasts]),
-                pa.array(nulls),
-                pa.array(np.arange(nulls.size, dtype=np.uint32)),
+                pa.concat_arrays([pa.nulls(0, self._kind), *self._firsts]),
+                pa.concat_arrays([pa.nulls(0, self._kind), *self._lasts]),
+                array_of(nulls),
+                array_of(np.arange(nulls.size, dtype=np.uint32)),
             ],
             schema=self.schema(self._kind),
         )

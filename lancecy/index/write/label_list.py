@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lancecy.encodings.arrow.conversions import numbers_of
 from lancecy.errors import UnsupportedError
 from lancecy.index.bitmap import SETS_FILE
 from lancecy.index.label_list import NULLS
@@ -43,8 +44,8 @@ class LabelListBuilder(IndexBuilder):
     def add(self, values: pa.Array, ids: UInt64) -> None:
         """See ``IndexBuilder.add``."""
         if values.null_count:
-            self._nulls.add(ids[values.is_null().to_numpy(zero_copy_only=False)])
-        rows = pc.list_parent_indices(values).to_numpy()
+            self._nulls.add(ids[numbers_of(values.is_null())])
+        rows = numbers_of(pc.list_parent_indices(values))
         self._pairs.add(values.flatten(), ids[rows])
 
     def add_part(self, part: IndexPart) -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lancecy.encodings.arrow.conversions import filled, numbers_of
 from lancecy.kernels.sorting import sorted_order
 
 __all__ = ["ascending", "changes", "extremes", "order_keys"]
@@ -81,11 +82,11 @@ def ascending(values: pa.Array) -> Int64:
         keys = _ranks(values)
     if keys is None:
         # The function sorts nulls behind the values.
-        found: Int64 = pc.array_sort_indices(values).to_numpy().astype(np.int64)
+        found: Int64 = numbers_of(pc.array_sort_indices(values)).astype(np.int64)
         return np.roll(found, values.null_count)
     if not values.null_count:
         return sorted_order(keys)
-    is_null = values.is_null().to_numpy(zero_copy_only=False)
+    is_null = numbers_of(values.is_null())
     valid = np.flatnonzero(~is_null)
     return np.concatenate((np.flatnonzero(is_null), valid[sorted_order(keys[valid])]))
 
@@ -96,10 +97,10 @@ def _ranks(values: pa.Array) -> NDArray[Any] | None:
     if len(values) > _SAMPLE_ROWS and 2 * len(sample.unique()) > len(sample):
         return None
     coded = values.dictionary_encode()
-    order = pc.array_sort_indices(coded.dictionary).to_numpy()
+    order = numbers_of(pc.array_sort_indices(coded.dictionary))
     ranks = np.empty(order.size + 1, np.int64)
     ranks[order] = np.arange(order.size)
-    found: NDArray[Any] = ranks[coded.indices.fill_null(order.size).to_numpy()]
+    found: NDArray[Any] = ranks[numbers_of(filled(coded.indices, order.size))]
     return found
 
 
@@ -129,7 +130,7 @@ def changes(values: pa.Array) -> Bools:
         out[nulls + 1 :] = keys[1:] != keys[:-1]
     elif len(valid) > 1:
         differ = pc.not_equal(valid.slice(1), valid.slice(0, len(valid) - 1))
-        out[nulls + 1 :] = differ.to_numpy(zero_copy_only=False)
+        out[nulls + 1 :] = numbers_of(differ)
     return out
 
 
@@ -151,5 +152,5 @@ def extremes(values: pa.Array) -> tuple[int, int]:
         return int(order[values.null_count]), int(order[-1])
     if not values.null_count:
         return int(keys.argmin()), int(keys.argmax())
-    valid = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+    valid = np.flatnonzero(numbers_of(values.is_valid()))
     return int(valid[keys[valid].argmin()]), int(valid[keys[valid].argmax()])

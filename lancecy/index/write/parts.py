@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancecy.encodings.arrow.conversions import array_of
 from lancecy.errors import FormatError
 from lancecy.index.bitmap import SETS_FILE, KeyedSets
 from lancecy.index.files import IndexFile
@@ -36,7 +37,7 @@ def held(part: IndexPart, values: pa.Array, ids: UInt64) -> tuple[pa.Array, UInt
     ids : (n,) uint64
     """
     kept = part.holds(ids)
-    return (values, ids) if kept.all() else (values.filter(pa.array(kept)), ids[kept])
+    return (values, ids) if kept.all() else (values.filter(array_of(kept)), ids[kept])
 
 
 def pairs_of(part: IndexPart, kind: pa.DataType) -> Iterator[tuple[pa.Array, UInt64]]:
@@ -72,7 +73,7 @@ def _blocks(
         count += waiting[-1].size
         if count >= _BLOCK_ROWS or number == numbers.size:
             owners = np.repeat(numbers[first:number], [ids.size for ids in waiting])
-            yield held(part, sets.keys.take(pa.array(owners)), np.concatenate(waiting))
+            yield held(part, sets.keys.take(array_of(owners)), np.concatenate(waiting))
             waiting, first, count = [], number, 0
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancecy.encodings.arrow.columns import as_array
+from lancecy.encodings.arrow.conversions import array_of, numbers_of
 from lancecy.encodings.arrow.from_arrow import size_of
 from lancecy.index.write.order import ascending, changes
 from lancecy.records import dataclass
@@ -57,7 +58,7 @@ class Pairs:
         ----------
         positions : (m,) int64
         """
-        return Pairs(self.values.take(pa.array(positions)), self.ids[positions])
+        return Pairs(self.values.take(array_of(positions)), self.ids[positions])
 
 
 class SortedPairs:
@@ -142,7 +143,7 @@ class SortedPairs:
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="lancecy-index-")
         path = Path(self._folder.name) / f"{len(self._runs)}.arrow"
-        batch = pa.record_batch({"values": run.values, "ids": pa.array(run.ids)})
+        batch = pa.record_batch({"values": run.values, "ids": array_of(run.ids)})
         row_bytes = (size_of(run.values) + run.ids.nbytes) / run.ids.size
         piece = max(1, min(_PIECE_ROWS, int(_PIECE_BYTES / row_bytes)))
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
@@ -175,7 +176,7 @@ class _Run:
         while not self.is_read and (nbytes < most or not self.loaded):
             batch = self._reader.get_batch(self._next)
             self._next += 1
-            pairs = Pairs(batch["values"], batch["ids"].to_numpy())
+            pairs = Pairs(batch["values"], numbers_of(batch["ids"]))
             self.loaded.append(pairs)
             nbytes += size_of(pairs.values) + pairs.ids.nbytes
 

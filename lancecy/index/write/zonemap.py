@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lancecy.encodings.arrow.conversions import values_of
 from lancecy.index.row_sets import decode_row_set
 from lancecy.index.write.base import IndexBuilder, IndexOutput, IndexPart
 from lancecy.index.write.order import extremes
@@ -112,13 +113,13 @@ class ZoneMapBuilder(IndexBuilder):
         counts = [pa.field(name, kind, nullable=False) for name, kind in _COUNTS.items()]
         schema = pa.schema([pa.field("min", self._kind), pa.field("max", self._kind), *counts])
         columns = zip(*self._counts, strict=True) if self._counts else [()] * len(_COUNTS)
-        numbers = [pa.array(column, kind) for column, kind in zip(columns, _COUNTS.values(), strict=True)]
-        none = pa.array([], self._kind)
+        numbers = [values_of(column, kind) for column, kind in zip(columns, _COUNTS.values(), strict=True)]
+        none = pa.nulls(0, self._kind)
         bounds = [pa.concat_arrays([none, *found]) for found in (self._least, self._most)]
         return pa.record_batch([*bounds, *numbers], schema=schema)
 
     def _describe(self, zones: Iterable[Zone]) -> None:
-        least, most, none = [pa.array([], self._kind)], [pa.array([], self._kind)], pa.nulls(1, self._kind)
+        least, most, none = [pa.nulls(0, self._kind)], [pa.nulls(0, self._kind)], pa.nulls(1, self._kind)
         for zone in zones:
             values = zone.values
             if values.null_count == len(values):
@@ -139,7 +140,7 @@ def _bounds(values: pa.Array) -> tuple[pa.Array, pa.Array]:
     kind = values.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         found = pc.min_max(values)
-        return pa.array([found["min"].as_py()], kind), pa.array([found["max"].as_py()], kind)
+        return values_of([found["min"].as_py()], kind), values_of([found["max"].as_py()], kind)
     low, high = extremes(values)
     return values.slice(low, 1), values.slice(high, 1)
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancecy.encodings.arrow.columns import as_array
+from lancecy.encodings.arrow.conversions import numbers_of
 from lancecy.index.write.row_sets import GrowingSet
 from lancecy.records import dataclass
 
@@ -92,7 +93,7 @@ class ZoneCutter:
             Row addresses.
         """
         if values.null_count:
-            self._nulls.add(ids[values.is_null().to_numpy(zero_copy_only=False)])
+            self._nulls.add(ids[numbers_of(values.is_null())])
         ends = np.empty(0, np.int64)
         if ids.size and ids[0] >> _FRAGMENT_BITS != ids[-1] >> _FRAGMENT_BITS:
             fragments = ids >> _FRAGMENT_BITS

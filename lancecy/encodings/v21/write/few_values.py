@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancecy import kernels
+from lancecy.encodings.arrow.conversions import array_of, numbers_of
 from lancecy.encodings.arrow.from_arrow import block_of
 from lancecy.encodings.blocks.memory import mask_of, memory_of
 from lancecy.encodings.codecs.general import compress
@@ -156,8 +157,8 @@ def distinct_values(block: FixedWidth | VariableWidth) -> Distinct:
     if length <= _SAMPLE:
         coded = array.dictionary_encode()
         return Distinct(len(coded.dictionary), coded)
-    sample = array.take(pa.array(np.arange(_SAMPLE) * (length // _SAMPLE)))
-    counts = sample.value_counts().field(1).to_numpy()
+    sample = array.take(array_of(np.arange(_SAMPLE) * (length // _SAMPLE)))
+    counts = numbers_of(sample.value_counts().field(1))
     once = int(np.count_nonzero(counts == 1))
     if 2 * once > _SAMPLE:
         return Distinct(length)
