@@ -15,13 +15,14 @@ import pyarrow as pa
 
 from lancecy.encodings.arrow.columns import ArrowArray, as_array, bare
 from lancecy.encodings.arrow.conversions import array_of
-from lancecy.errors import FormatError
+from lancecy.errors import FormatError, LanceError
 from lancecy.expr import Bound, Expr, evaluation_ns, mask
 from lancecy.rows import RowSelection
 from lancecy.scanning.column_forms import NullTests, null_tests
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.fragment import FragmentFiles, JoinedStats, joined_stats, parse_metadata
 from lancecy.scanning.outputs import (
+    all_rows_ns,
     are_worth_threads,
     is_enough,
     map_sized,
@@ -64,6 +65,8 @@ _ROWS_TOGETHER = 1 << 20
 _BYTES_TOGETHER = 16 << 20
 """Encoded bytes below which one thread tests units as one column."""
 _FEW_UNITS = 256
+_READ_NANOSECONDS = 100_000
+"""What another read of a few mapped files takes beside decoding."""
 _MANY_FRAGMENTS = 16
 """Fewest fragments whose statistics are looked at together."""
 
@@ -242,14 +245,20 @@ def passing(context: ScanContext, unit: CandidateUnit) -> FilteredUnit:
         return FilteredUnit(files, rows, rows)
     tests = _null_tests(files, projection, projection.filter)
     coded = _coded(unit)
-    wanted = [coded.get(f, f) for f in projection.filter_fields]
-    columns = read_columns(files, wanted, rows, context.session, tests.tested)
-    seen = {f.name: c for f, c in zip(projection.filter_fields, columns, strict=True)}
+
+    def read(fields: Sequence[Field]) -> list[ArrowArray]:
+        return read_columns(files, [coded.get(f, f) for f in fields], rows, context.session, tests.tested)
+
+    fields, columns = _read_ahead(read, [unit])
+    seen = {f.name: c for f, c in zip(projection.filter_fields, columns, strict=False)}
     seen.update(virtual_columns(context, files, rows, projection.filter_virtual))
-    read = zip(projection.filter_fields, columns, strict=True)
     kept = projection.fields
     in_other_forms = tests.tested.keys() | coded.keys()
-    fresh = {wanted: column for wanted, column in read if wanted in kept and wanted not in in_other_forms}
+    fresh = {
+        wanted: column
+        for wanted, column in zip(fields, columns, strict=True)
+        if wanted in kept and wanted not in in_other_forms
+    }
     try:
         return passed(unit, _mask(tests.bound, seen, len(rows)), fresh)
     except FormatError as error:
@@ -334,8 +343,12 @@ def _passing_group(context: ScanContext, group: Sequence[CandidateUnit]) -> list
     bound, fields = projection.filter, projection.filter_fields
     if len(group) == 1 or bound is None or null_tests(bound, fields, projection.fields).tested:
         return [passing(context, c) for c in group]
-    columns = read_several([(c.files, c.rows) for c in group], fields, context.session)
-    seen = {f.name: column for f, column in zip(fields, columns, strict=True)}
+
+    def read(fields: Sequence[Field]) -> list[ArrowArray]:
+        return read_several([(c.files, c.rows) for c in group], fields, context.session)
+
+    wanted, columns = _read_ahead(read, group)
+    seen = {f.name: column for f, column in zip(fields, columns, strict=False)}
     made = [virtual_columns(context, c.files, c.rows, projection.filter_virtual) for c in group]
     seen.update((name, pa.chunked_array([mine[name] for mine in made])) for name in projection.filter_virtual)
     try:
@@ -343,8 +356,26 @@ def _passing_group(context: ScanContext, group: Sequence[CandidateUnit]) -> list
     except FormatError:
         # One by one, so that the error names the file.
         return [passing(context, c) for c in group]
-    read = zip(fields, columns, strict=True)
-    return passed_together(group, found, {f: column for f, column in read if f in projection.fields})
+    kept = {f: column for f, column in zip(wanted, columns, strict=True) if f in projection.fields}
+    return passed_together(group, found, kept)
+
+
+def _read_ahead(
+    read: Callable[[Sequence[Field]], list[ArrowArray]], group: Sequence[CandidateUnit]
+) -> tuple[tuple[Field, ...], list[ArrowArray]]:
+    """The filter's fields and their columns, with those of the output if these are few values of mapped files.
+
+    All rows of a few values are decoded in less time than another read takes.
+    """
+    fields, more = group[0].projection.filter_fields, group[0].projection.untested
+    if more and all(c.files.mapped for c in group):
+        num_rows = sum(len(c.rows) for c in group)
+        if all_rows_ns(group[0].files, more, num_rows) < _READ_NANOSECONDS:
+            try:
+                return (*fields, *more), read((*fields, *more))
+            except LanceError:
+                pass  # Damaged rows may not be returned.
+    return fields, read(fields)
 
 
 def _mask(bound: Bound, columns: dict[str, ArrowArray], num_rows: int) -> pa.BooleanArray:

@@ -11,6 +11,7 @@ both ways cost the same, either will do.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
@@ -127,6 +128,22 @@ def _of_field(costs: _Costs, wanted: Field) -> tuple[float, float, float]:
             more = costs.fixed
         run, row = run + more[0], row + more[1]
     return run, row, byte
+
+
+def all_rows_ns(files: FragmentFiles, fields: Sequence[Field], num_rows: int) -> float:
+    """Nanoseconds to decode all of so many rows of some fields, by their types alone; infinite unless all have one width."""
+    costs = _costs_of(files)
+    return num_rows * sum(_of_fixed_width(costs, wanted) for wanted in fields)
+
+
+@lru_cache(maxsize=4096)
+def _of_fixed_width(costs: _Costs, wanted: Field) -> float:
+    """Nanoseconds per row of a field of one width."""
+    kind, types = wanted.arrow_type, pa.types
+    if not (types.is_primitive(kind) or types.is_decimal(kind) or types.is_fixed_size_binary(kind)):
+        return math.inf
+    _, row, byte = _of_field(costs, wanted)
+    return row + byte * float(kind.bit_width) / 8
 
 
 def _num_runs(rows: RowSelection) -> int:

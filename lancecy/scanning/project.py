@@ -122,6 +122,11 @@ class Projection:
         return (*self.where, *(() if self.filter is None else conjuncts(self.filter.expr)))
 
     @cached_property
+    def untested(self) -> tuple[Field, ...]:
+        """Fields of the outputs that the filter does not need."""
+        return tuple(f for f in self.fields if f not in self.filter_fields)
+
+    @cached_property
     def compared_texts(self) -> dict[Field, Field]:
         """Text columns that the filter compares with constants, and the same in codes."""
         return {} if self.filter is None else compared_texts(self.filter, self.filter_fields)

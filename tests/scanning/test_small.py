@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,9 @@ from lancecy.scanning.parts import open_parts, open_several
 from lancecy.store import local_files
 from lancecy.store.reads import Read
 from tests.helpers.compare import assert_tables_equal
+from tests.helpers.container import Container
 from tests.helpers.datasets import expected, write_table
+from tests.helpers.mutate import place
 
 FRAGMENTS, ROWS = 12, 5
 EVERY = range(FRAGMENTS * ROWS)
@@ -150,3 +153,46 @@ def test_several_small_units_and_large_ones(tmp_path: Path, monkeypatch: pytest.
         monkeypatch.setattr(filtering, "SMALL_ROWS", rows)
         assert_tables_equal(ds.to_table(), expected(range(48)))
         assert_tables_equal(ds.to_table(filter="x >= 8"), expected(range(16, 48)))
+
+
+@pytest.fixture(params=[1, 3], ids=["one file", "three files"])
+def two_columns(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A table of numbers, whose columns ``id`` and ``x`` have one page in each file."""
+    path = tmp_path / "t"
+    for file in range(request.param):
+        rows = {"id": np.arange(300) + 300 * file, "x": np.arange(300) ** 2 % 997}
+        lancecy.write_dataset(rows, path, mode="append", data_storage_version="2.1")
+    return path
+
+
+def test_few_values_are_read_with_those_of_the_filter(
+    two_columns: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[object] = []
+
+    def counting(read: Callable[..., object]) -> Callable[..., object]:
+        def counted(*given: Any) -> object:
+            reads.extend([given] if given[1] else [])  # the fields
+            return read(*given)
+
+        return counted
+
+    monkeypatch.setattr(outputs, "read_together", counting(outputs.read_together))
+    monkeypatch.setattr(outputs, "read_columns", counting(outputs.read_columns))
+    monkeypatch.setattr(filtering, "read_columns", outputs.read_columns)
+    ds = lancecy.dataset(two_columns)
+    found = ds.to_table(columns=["x"], filter="id % 300 IN (7, 250)").column("x").to_pylist()
+    assert found == [49, 250 * 250 % 997] * (ds.count_rows() // 300)
+    assert len(reads) == 1
+
+
+def test_damaged_values_of_rows_that_do_not_pass_are_not_missed(two_columns: Path) -> None:
+    for path in (two_columns / "data").iterdir():
+        data = bytearray(path.read_bytes())
+        start = Container.load(path).columns[1].pages[0].buffer_offsets[1]
+        data[start : start + 8] = b"\xff" * 8
+        place(path, bytes(data))
+    ds = lancecy.dataset(two_columns)
+    assert ds.to_table(columns=["id", "x"], filter="id < 0").num_rows == 0
+    with pytest.raises(FormatError, match="column 1 'x'"):
+        ds.to_table(columns=["id", "x"], filter="id = 5")

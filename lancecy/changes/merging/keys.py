@@ -172,7 +172,8 @@ def key_hashes(columns: Sequence[ArrowArray]) -> UInt64:
     for array in arrays:
         if array.null_count:
             valid = keys_of(columns).valid
-            arrays = [each.filter(array_of(valid)) for each in arrays]
+            if valid is not None:
+                arrays = [each.filter(array_of(valid)) for each in arrays]
             break
     texts = [_text(leaf) for array in arrays for leaf in _leaves(array)]
     if len(texts) == 1:
