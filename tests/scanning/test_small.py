@@ -19,6 +19,7 @@ from lancecy.errors import FormatError
 from lancecy.limits import Limits
 from lancecy.rows import RowSelection
 from lancecy.scanning import filtering, outputs
+from lancecy.scanning.fragment import read_together
 from lancecy.scanning.parts import open_parts, open_several
 from lancecy.store import local_files
 from lancecy.store.reads import Read
@@ -177,7 +178,7 @@ def test_few_values_are_read_with_those_of_the_filter(
 
         return counted
 
-    monkeypatch.setattr(outputs, "read_together", counting(outputs.read_together))
+    monkeypatch.setattr(outputs, "read_together", counting(read_together))
     monkeypatch.setattr(outputs, "read_columns", counting(outputs.read_columns))
     monkeypatch.setattr(filtering, "read_columns", outputs.read_columns)
     ds = lancecy.dataset(two_columns)
