@@ -14,7 +14,7 @@ from lancecy.encodings.model.block import Coded
 from lancecy.errors import FormatError, LimitError, TruncatedError, UnsupportedError
 from lancecy.file.base import FileReader
 from lancecy.file.open import open_file, opening, reader_key
-from lancecy.file.v0.reader import TAIL_BYTES
+from lancecy.file.tail import TAIL_BYTES
 from lancecy.limits import Limits
 from lancecy.proto import file_pb2, table_pb2
 from lancecy.rows import RowSelection
