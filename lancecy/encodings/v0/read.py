@@ -44,7 +44,7 @@ from lancecy.rows import PageRuns
 from lancecy.store.base import Memory
 from lancecy.store.reads import Ranges, Read, SourceFile, Span, gather, value_read
 
-__all__ = ["ColumnPages", "ColumnSource", "RequestedRows", "read_column", "whole_pages"]
+__all__ = ["ColumnPages", "ColumnSource", "RequestedRows", "read_column"]
 
 Int64 = NDArray[np.int64]
 
@@ -69,12 +69,6 @@ class ColumnPages:
 
     positions: Int64
     lengths: Int64
-
-
-def whole_pages(lengths: Int64) -> PageRuns:
-    """Runs that take every value of every page, empty pages left out."""
-    pages = np.flatnonzero(lengths)
-    return PageRuns(pages, np.zeros(pages.size, np.int64), lengths[pages])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

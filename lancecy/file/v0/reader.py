@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.encodings.model.block import Block
-from lancecy.encodings.model.chunks import page_runs
+from lancecy.encodings.model.chunks import page_runs, whole_runs
 from lancecy.encodings.model.fields import spec_of
 from lancecy.encodings.model.ledger import ByteLedger
 from lancecy.encodings.model.spec import DictionaryOf, Spec, VarBinary
-from lancecy.encodings.v0.read import ColumnPages, ColumnSource, read_column, whole_pages
+from lancecy.encodings.v0.read import ColumnPages, ColumnSource, read_column
 from lancecy.encodings.v0.stats import bounded_leaves
 from lancecy.errors import FormatError, TruncatedError, UnsupportedError
 from lancecy.file.tail import FOOTER_BYTES, Tail, parse_footer, read_tail
@@ -230,7 +230,7 @@ def _read_dictionary(
         table, field, spec.values, starts, source.size, limits, ledger
     )
     column = ColumnSource(source, pages, _dictionary_of_dictionary, ledger)
-    return (yield from read_column(spec.values, field.id, column, whole_pages(np.diff(starts))))
+    return (yield from read_column(spec.values, field.id, column, whole_runs(np.diff(starts))))
 
 
 def _dictionary_of_dictionary(column_id: int) -> Read[Block]:
@@ -280,7 +280,7 @@ class V0Reader:
         self._known = known
         self._limits = limits
         self._dictionary_source = dictionary_source
-        self._all_runs = whole_pages(np.diff(metadata.row_starts))
+        self._all_runs = whole_runs(np.diff(metadata.row_starts))
         self._columns: dict[Field, tuple[Spec, ColumnSource]] = {}
         # Readers with the same dictionary file share one copy of each dictionary.
         shared = dictionary_source if isinstance(dictionary_source, DictionaryFile) else None

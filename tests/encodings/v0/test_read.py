@@ -12,9 +12,10 @@ import pytest
 from lancecy.encodings.arrow.to_arrow import to_arrow
 from lancecy.encodings.codecs import flat
 from lancecy.encodings.model.block import Block, FixedWidth, Pieces, VariableWidth
+from lancecy.encodings.model.chunks import whole_runs
 from lancecy.encodings.model.fields import spec_of
 from lancecy.encodings.model.spec import Plain
-from lancecy.encodings.v0.read import ColumnPages, ColumnSource, read_column, whole_pages
+from lancecy.encodings.v0.read import ColumnPages, ColumnSource, read_column
 from lancecy.errors import FormatError, LimitError, UnsupportedError
 from lancecy.rows import PageRuns
 from lancecy.schema import Field, parse_logical_type
@@ -268,7 +269,7 @@ def read_vectors(
 
 
 def whole(num_pages: int) -> PageRuns:
-    return whole_pages(np.full(num_pages, BIG // 1024 + 1))
+    return whole_runs(np.full(num_pages, BIG // 1024 + 1))
 
 
 def as_vectors(block: Block) -> np.ndarray:
@@ -352,7 +353,7 @@ def test_rounds_of_requests(kind: str, page: Page, rounds: int) -> None:
     files = Files(is_mapped=False)
     source = source_of(files, {0: [page] * 4}, gap=1)
     pages = source.pages[0]
-    runs = whole_pages(pages.lengths)
+    runs = whole_runs(pages.lengths)
     assert run(read_column(spec_of(leaf(kind)), 0, source, runs), files.fetch).length == 12
     assert len(files.rounds) == rounds
     assert all(len(requests) == 1 for requests in files.rounds)
@@ -362,7 +363,7 @@ def test_pages_that_follow_each_other_are_asked_for_as_one_range() -> None:
     files = Files(is_mapped=False)
     source = source_of(files, {0: [plain([1, 2, 3], "<i4")] * 5})
     run(
-        read_column(spec_of(leaf("int32")), 0, source, whole_pages(source.pages[0].lengths)),
+        read_column(spec_of(leaf("int32")), 0, source, whole_runs(source.pages[0].lengths)),
         files.fetch,
     )
     assert files.rounds[0][0].lengths.tolist() == [60]
@@ -422,7 +423,7 @@ def test_values_that_overlap_beyond_the_file_are_refused() -> None:
     )
     with pytest.raises(FormatError, match="overlap"):
         run(
-            read_column(spec_of(leaf("binary")), 0, source, whole_pages(np.ones(20, np.int64))),
+            read_column(spec_of(leaf("binary")), 0, source, whole_runs(np.ones(20, np.int64))),
             files.fetch,
         )
     # The same row may be read as often as it is requested.
