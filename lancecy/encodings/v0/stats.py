@@ -48,7 +48,6 @@ __all__ = [
 
 Int64 = NDArray[np.int64]
 UInt64 = NDArray[np.uint64]
-Mask = NDArray[np.bool_]
 
 _DTYPES = {
     **{f"int{8 * size}": f"<i{size}" for size in (1, 2, 4, 8)},

@@ -47,8 +47,6 @@ from lancecy.store.base import Memory
 
 __all__ = ["header_page", "v20_pages"]
 
-Mask = NDArray[np.bool_]
-
 
 def header_page(num_rows: int) -> EncodedPage:
     """The only page of a struct's column."""
