@@ -20,8 +20,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.encodings.model.block import Block
-from lancecy.encodings.model.chunks import page_runs, whole_runs
+from lancecy.encodings.model.block import Block, Reordered
+from lancecy.encodings.model.chunks import runs_of, whole_runs
 from lancecy.encodings.model.fields import spec_of
 from lancecy.encodings.model.ledger import ByteLedger
 from lancecy.encodings.model.spec import DictionaryOf, Spec, VarBinary
@@ -54,6 +54,8 @@ from lancecy.store.reads import Ranges, Read, SourceFile, gather, named, value_r
 __all__ = ["DictionaryFile", "V0Reader", "open_v0", "read_dictionary"]
 
 Int64 = NDArray[np.int64]
+
+_NO_RUNS = PageRuns(*np.empty((3, 0), np.int64))
 
 DictionaryKey: TypeAlias = tuple[DictionaryRef | None, str]
 
@@ -317,9 +319,16 @@ class V0Reader:
         return named(self._read(fields, selection), self.source.path)
 
     def _read(self, fields: Sequence[Field], selection: RowSelection) -> Read[dict[int, Block]]:
-        whole = selection.num_rows == self.num_rows and selection.is_all
-        runs = self._all_runs if whole else page_runs(self._row_starts, selection)
+        if selection.num_rows != self.num_rows:
+            raise ValueError(f"a selection over {selection.num_rows} rows cannot choose from {self.num_rows}")
+        ordered, order = selection.in_file_order()
+        if not len(ordered):
+            runs = _NO_RUNS
+        else:
+            runs = self._all_runs if ordered.is_all else runs_of(self._row_starts, ordered)
         blocks = yield from gather([self._read_field(field, runs) for field in fields])
+        if order is not None:
+            blocks = [Reordered(order.size, block, order) for block in blocks]
         return {field.id: block for field, block in zip(fields, blocks, strict=True)}
 
     def _read_field(self, field: Field, runs: PageRuns) -> Read[Block]:
