@@ -321,11 +321,10 @@ class V0Reader:
     def _read(self, fields: Sequence[Field], selection: RowSelection) -> Read[dict[int, Block]]:
         if selection.num_rows != self.num_rows:
             raise ValueError(f"a selection over {selection.num_rows} rows cannot choose from {self.num_rows}")
-        ordered, order = selection.in_file_order()
-        if not len(ordered):
-            runs = _NO_RUNS
-        else:
-            runs = self._all_runs if ordered.is_all else runs_of(self._row_starts, ordered)
+        runs, order = self._all_runs, None
+        if not selection.is_all:
+            ordered, order = selection.in_file_order()
+            runs = runs_of(self._row_starts, ordered) if len(ordered) else _NO_RUNS
         blocks = yield from gather([self._read_field(field, runs) for field in fields])
         if order is not None:
             blocks = [Reordered(order.size, block, order) for block in blocks]
