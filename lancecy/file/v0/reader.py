@@ -321,7 +321,8 @@ class V0Reader:
     def _read(self, fields: Sequence[Field], selection: RowSelection) -> Read[dict[int, Block]]:
         if selection.num_rows != self.num_rows:
             raise ValueError(f"a selection over {selection.num_rows} rows cannot choose from {self.num_rows}")
-        runs, order = self._all_runs, None
+        runs = self._all_runs
+        order: Int64 | None = None
         if not selection.is_all:
             ordered, order = selection.in_file_order()
             runs = runs_of(self._row_starts, ordered) if len(ordered) else _NO_RUNS
