@@ -1,4 +1,4 @@
-"""Copies spans of bytes and fixed-width values; finds the pages of rows.
+"""Copies spans of bytes and fixed-width values.
 
 These kernels move bytes and know no types. Inputs are checked before or while they are used; the
 caller allocates ``out`` with exactly the size of the result. ``out`` must not overlap ``memory``.
@@ -10,17 +10,14 @@ from libc.string cimport memcpy
 from cursor cimport (
     FAULT_NEGATIVE,
     FAULT_NONE,
-    FAULT_PAGE_STARTS,
-    FAULT_ROW,
     FAULT_TRUNCATED,
     Fault,
     check_runs,
 )
-from pages cimport first_descent, page_of
 
 from lancecy.kernels._codes import fail
 
-__all__ = ["copy_spans", "gather_fixed", "rows_to_pages"]
+__all__ = ["copy_spans", "gather_fixed"]
 
 cdef extern from *:
     """
@@ -247,89 +244,3 @@ def gather_fixed(
     if bad != 0:
         index = _first_outside(positions, last)
         fail(FAULT_NEGATIVE if positions[index] < 0 else FAULT_TRUNCATED, index)
-
-
-cdef Py_ssize_t _locate(
-    const int64_t *starts,
-    Py_ssize_t num_pages,
-    const int64_t *rows,
-    Py_ssize_t count,
-    int64_t *out_page,
-    int64_t *out_offset,
-) except -2 nogil:
-    # bounds: all four arrays have been measured by the caller; a row outside stops the loop before its use.
-    cdef Py_ssize_t i, page = 0
-    cdef int64_t row
-    for i in range(count):
-        row = rows[i]
-        if row < 0 or row >= starts[num_pages]:
-            return i
-        if row < starts[page] or row >= starts[page + 1]:
-            page = page_of(starts, num_pages, page, row)
-        out_page[i] = page
-        out_offset[i] = row - starts[page]
-    return -1
-
-
-def rows_to_pages(
-    const int64_t[::1] page_starts not None,
-    const int64_t[::1] rows not None,
-    int64_t[::1] out_page not None,
-    int64_t[::1] out_offset not None,
-):
-    """Find the page of each row and the row's position in that page.
-
-    Parameters
-    ----------
-    page_starts : (num_pages + 1,) int64, ascending, first is 0
-        First row of each page, then the number of all rows. Pages may be empty.
-    rows : (num_rows,) int64, any order, duplicates allowed
-        ``0 <= row < page_starts[-1]``.
-    out_page, out_offset : (num_rows,) int64
-        Index of the page, and row within it.
-
-    Raises
-    ------
-    FormatError
-        ``page_starts`` descends or does not begin at 0 (``position`` is the index of the page), or a row is
-        outside (``position`` is its index in ``rows``).
-    ValueError
-        ``page_starts`` is empty or an output array has another length than ``rows``.
-
-    Notes
-    -----
-    Linear in the number of rows if they ascend (exponential search from the previous page);
-    otherwise one binary search per row.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from lancecy.kernels import rows_to_pages
-    >>> page, offset = np.empty(2, np.int64), np.empty(2, np.int64)
-    >>> rows_to_pages(np.array([0, 10, 20]), np.array([3, 12]), page, offset)
-    >>> page.tolist(), offset.tolist()
-    ([0, 1], [3, 2])
-    """
-    cdef Py_ssize_t count = rows.shape[0]
-    cdef Py_ssize_t bad = -1, descent = -1
-    cdef const int64_t *starts
-    cdef const int64_t *first = NULL
-    cdef int64_t *page = NULL
-    cdef int64_t *offset = NULL
-    if page_starts.shape[0] < 1:
-        raise ValueError("page_starts is empty")
-    if out_page.shape[0] != count or out_offset.shape[0] != count:
-        raise ValueError("out_page and out_offset need one entry per row")
-    starts = &page_starts[0]
-    if count > 0:
-        first = &rows[0]
-        page = &out_page[0]
-        offset = &out_offset[0]
-    with nogil:
-        descent = first_descent(page_starts)
-        if descent < 0 and count > 0:
-            bad = _locate(starts, page_starts.shape[0] - 1, first, count, page, offset)
-    if descent >= 0:
-        fail(FAULT_PAGE_STARTS, descent)
-    if bad >= 0:
-        fail(FAULT_ROW, bad)

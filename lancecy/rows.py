@@ -181,6 +181,14 @@ class RowSelection:
         rows = self.indices
         return rows is None or bool((rows[1:] > rows[:-1]).all())
 
+    def in_file_order(self) -> tuple[RowSelection, Int64 | None]:
+        """The distinct rows, ascending, and the place of each selected row among them; None if they are so already."""
+        rows = self.indices
+        if rows is None or self.is_ascending:
+            return self, None
+        unique, order = np.unique(rows, return_inverse=True)
+        return RowSelection(self.num_rows, indices=unique), order.astype(np.int64, copy=False)
+
     @property
     def ends(self) -> tuple[int, int]:
         """The first selected row and the end of the last; both 0 if there is none.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import lancecy
-from lancecy.file.open import open_file
+from lancecy.file.open import opening
 from lancecy.rows import RowSelection
 from lancecy.session import Session
 from lancecy.store.reads import run
@@ -43,13 +43,15 @@ class Open(_OneFile):
         self.open(path)
 
     def time_open(self, path: str) -> None:
-        open_file(
-            self.source,
-            field_ids=self.file.fields,
-            fields=self.schema.fields,
-            major=self.file.major,
-            minor=self.file.minor,
-            fetch=self.session.fetch,
+        run(
+            opening(
+                self.source,
+                field_ids=self.file.fields,
+                fields=self.schema.fields,
+                major=self.file.major,
+                minor=self.file.minor,
+            ),
+            self.session.fetch,
         )
 
 

@@ -40,23 +40,6 @@ class Spans:
         kernels.gather_fixed(self.memory, self.scattered, width, self.values)
 
 
-class RowsToPages:
-    """Finding the page of each row number."""
-
-    params = ("ascending", "random")
-    param_names = ("order",)
-
-    def setup(self, order: str) -> None:
-        self.starts = np.arange(0, rows() + PAGE_ROWS, PAGE_ROWS, dtype=np.int64)
-        self.rows = np.random.default_rng(3).integers(0, self.starts[-1], 100_000)
-        if order == "ascending":
-            self.rows.sort()
-        self.page, self.offset = np.empty_like(self.rows), np.empty_like(self.rows)
-
-    def time_rows_to_pages(self, order: str) -> None:
-        kernels.rows_to_pages(self.starts, self.rows, self.page, self.offset)
-
-
 class Bits:
     """Joining bitmaps: whole bytes, and runs that start inside a byte."""
 

@@ -30,7 +30,7 @@ from lancecy.changes.options import (
 )
 from lancecy.errors import RowNotFoundError, SchemaError
 from lancecy.expr.build import Filter
-from lancecy.file.contents import FileContents, file_contents
+from lancecy.file.describe import FileContents, file_contents
 from lancecy.inspection.verification import raise_if_damaged, verify
 from lancecy.keyword_options import checked_arguments, shared_options, whole_number
 from lancecy.schema import Field

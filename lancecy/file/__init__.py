@@ -9,7 +9,7 @@
 ``tail``          the end of a file, read in one request or two, and the footer in it
 ``sink``          output to the store, buffered and written by a thread
 ``dictionaries``  dictionaries that all files of a 0.1 table share; the limit of those of 2.x pages
-``describe``      columns and pages of a file, from its metadata alone
+``describe``      fields, columns and pages of a file, from its metadata alone
 ``v0``            files of version 0.1
 ``v2``            files of version 2.0 to 2.3
 ================  ============================================================

@@ -1,4 +1,4 @@
-"""Descriptions of the columns and pages of a data file from its metadata, for people.
+"""What a data file says of itself: its fields and rows; and its columns and pages, for people.
 
 A reader needs the table's schema; a description needs only the file. It also works for files that belong to no
 table, and states why a column cannot be read.
@@ -7,7 +7,7 @@ table, and states why a column cannot be read.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -17,18 +17,19 @@ from lancecy.encodings.model.ledger import ByteLedger
 from lancecy.encodings.model.pages import Column
 from lancecy.encodings.model.spec import StructOf
 from lancecy.errors import FormatError, LanceError, TruncatedError, printable
+from lancecy.file.standalone import open_standalone
 from lancecy.file.tail import FOOTER_BYTES, Tail, parse_footer, read_parts, read_tail
 from lancecy.file.v0.meta import all_nodes
 from lancecy.file.v0.reader import V0Reader, open_v0
-from lancecy.file.v0.wire import decode_metadata, written_fields
-from lancecy.file.v2.meta import Container, SpecCache, build_columns, open_container
+from lancecy.file.v0.wire import V0Metadata, decode_metadata, written_fields
+from lancecy.file.v2.meta import SpecCache, build_columns, open_container
 from lancecy.file.v2.wire import Parts, column_names
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.records import dataclass
 from lancecy.schema import Field
 from lancecy.store.reads import Read, SourceFile, named
 
-__all__ = ["ColumnDescription", "FileDescription", "describe_file", "embedded_block"]
+__all__ = ["ColumnDescription", "FileContents", "FileDescription", "describe_file", "file_contents"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +76,27 @@ class FileDescription:
     columns: tuple[ColumnDescription, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class FileContents:
+    """The contents of a data file, without its table.
+
+    Attributes
+    ----------
+    version : (major, minor)
+        As manifests state it; (0, 2) for a file of 0.1.
+    num_rows : int
+    fields : tuple of Field
+        Top level, with the ids in the file, which a table may have given to other columns since.
+    columns : mapping of field id to column number
+        Fields with a column of their own; empty for a file of 0.1, whose pages are found by field ids.
+    """
+
+    version: tuple[int, int]
+    num_rows: int
+    fields: tuple[Field, ...]
+    columns: Mapping[int, int]
+
+
 def describe_file(source: SourceFile, limits: Limits = DEFAULT_LIMITS) -> Read[FileDescription]:
     """Read only the metadata of a data file of any version.
 
@@ -89,6 +111,35 @@ def describe_file(source: SourceFile, limits: Limits = DEFAULT_LIMITS) -> Read[F
         The file is damaged, or not a data file.
     """
     return named(_describe(source, limits), source.path)
+
+
+def file_contents(source: SourceFile, limits: Limits = DEFAULT_LIMITS) -> Read[FileContents]:
+    """Read the metadata of a data file of any version.
+
+    Parameters
+    ----------
+    source : SourceFile
+    limits : Limits
+
+    Raises
+    ------
+    FormatError, LimitError
+        The file is damaged, or no data file.
+    UnsupportedError
+        The file is of a release that gave some fields several columns.
+    """
+    return named(_contents(source, limits), source.path)
+
+
+def _contents(source: SourceFile, limits: Limits) -> Read[FileContents]:
+    tail = yield from read_tail(source)
+    if parse_footer(tail.memory).is_v2:
+        file = yield from open_standalone(source, limits)
+        return FileContents(
+            file.reader.version, file.reader.num_rows, file.columns.fields, file.columns.numbers
+        )
+    metadata, fields = yield from _written(source, tail, limits)
+    return FileContents((0, 2), int(metadata.row_starts[-1]), fields, {})
 
 
 def _describe(source: SourceFile, limits: Limits) -> Read[FileDescription]:
@@ -121,26 +172,15 @@ def _describe_v2(source: SourceFile, limits: Limits) -> Read[FileDescription]:
             columns.append(replace(column, problem=str(error)))
         else:
             columns.append(replace(column, pages=pages))
-    return _description(source, container, tuple(columns))
-
-
-def _description(
-    source: SourceFile, container: Container, columns: tuple[ColumnDescription, ...]
-) -> FileDescription:
-    metadata = source.size - container.data_bytes
-    return FileDescription(container.version, container.num_rows, source.size, metadata, columns)
+    used = source.size - container.data_bytes
+    return FileDescription(container.version, container.num_rows, source.size, used, tuple(columns))
 
 
 # -- 0.1 -----------------------------------------------------------------------------
 
 
 def _describe_v0(source: SourceFile, tail: Tail, limits: Limits) -> Read[FileDescription]:
-    block = yield from embedded_block(source, tail, parse_footer(tail.memory).position, "metadata")
-    metadata = decode_metadata(block, limits)
-    if metadata.manifest_position == 0:
-        raise FormatError("the file does not say which fields it holds; only its table knows")
-    manifest = yield from embedded_block(source, tail, metadata.manifest_position, "embedded manifest")
-    fields = written_fields(manifest, limits)
+    metadata, fields = yield from _written(source, tail, limits)
     ids = [node.id for top in fields for node in top.walk()]
     reader = yield from open_v0(source, ids, fields, limits)
     columns = tuple(column for top in fields for column in _legacy_columns(reader, top))
@@ -148,7 +188,17 @@ def _describe_v0(source: SourceFile, tail: Tail, limits: Limits) -> Read[FileDes
     return FileDescription((0, 1), reader.num_rows, source.size, used, columns)
 
 
-def embedded_block(source: SourceFile, tail: Tail, position: int, what: str) -> Read[np.ndarray]:
+def _written(source: SourceFile, tail: Tail, limits: Limits) -> Read[tuple[V0Metadata, tuple[Field, ...]]]:
+    """Metadata of a file of 0.1, and the fields in the manifest within it."""
+    block = yield from _embedded_block(source, tail, parse_footer(tail.memory).position, "metadata")
+    metadata = decode_metadata(block, limits)
+    if metadata.manifest_position == 0:
+        raise FormatError("the file does not say which fields it holds; only its table knows")
+    manifest = yield from _embedded_block(source, tail, metadata.manifest_position, "embedded manifest")
+    return metadata, written_fields(manifest, limits)
+
+
+def _embedded_block(source: SourceFile, tail: Tail, position: int, what: str) -> Read[np.ndarray]:
     """Read a message that a file of 0.1 stores after its length.
 
     Parameters

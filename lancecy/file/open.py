@@ -14,37 +14,9 @@ from lancecy.file.v2.reader import open_v2
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.schema import Field
 from lancecy.store.cache import ByteCache
-from lancecy.store.reads import Fetch, Read, SourceFile, run
+from lancecy.store.reads import Read, SourceFile
 
-__all__ = ["open_file", "opening", "reader_key"]
-
-
-def open_file(
-    source: SourceFile,
-    *,
-    field_ids: Sequence[int],
-    fields: Sequence[Field],
-    major: int,
-    minor: int,
-    fetch: Fetch,
-    column_indices: Sequence[int] = (),
-    limits: Limits = DEFAULT_LIMITS,
-    dictionary_source: SourceFile | None = None,
-) -> FileReader:
-    """Open a data file and run its requests; see :func:`opening` for a Read."""
-    return run(
-        opening(
-            source,
-            field_ids=field_ids,
-            fields=fields,
-            major=major,
-            minor=minor,
-            column_indices=column_indices,
-            limits=limits,
-            dictionary_source=dictionary_source,
-        ),
-        fetch,
-    )
+__all__ = ["opening"]
 
 
 def opening(
@@ -89,14 +61,3 @@ def opening(
     if major == 0 and minor < 3:
         return open_v0(source, field_ids, fields, limits, dictionary_source)
     return open_v2(source, field_ids, column_indices, fields, (major, minor), limits, cache)
-
-
-def reader_key(
-    source: SourceFile,
-    field_ids: Sequence[int],
-    dictionary_source: SourceFile | None = None,
-    column_indices: Sequence[int] = (),
-) -> tuple[object, ...]:
-    """Key of a cached reader: the file's bytes, its ids and columns, the file of its dictionaries."""
-    dictionaries = dictionary_source.key if dictionary_source else None
-    return ("reader", source.key, tuple(field_ids), tuple(column_indices), dictionaries)

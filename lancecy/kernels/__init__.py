@@ -7,7 +7,7 @@ the fault. ``LANCECY_KERNELS=reference`` in the environment selects the slow Num
 :mod:`lancecy.kernels.reference`; this never happens silently.
 
 =================  ==========================================================
-``_spans``         copy_spans, gather_fixed, rows_to_pages
+``_spans``         copy_spans, gather_fixed
 ``_bits``          copy_bits, find_bits
 ``_bitpack``       unpack_inline, unpack_blocks
 ``_bitstream``     unpack_stream
@@ -116,7 +116,6 @@ __all__ = [
     "read_bitmap",
     "read_chunks",
     "read_lists",
-    "rows_to_pages",
     "search_bytes",
     "select_rows",
     "set_filter_bits",
@@ -189,7 +188,6 @@ if _chosen == "reference":
         distinct_pages,
         gather_fixed,
         place_spans,
-        rows_to_pages,
     )
     from lancecy.kernels.reference.structural import chunk_headers
     from lancecy.kernels.reference.symbols import fsst_encode, fsst_train
@@ -232,7 +230,7 @@ elif _chosen == "cython":
         from lancecy.kernels._scatter import place_spans
         from lancecy.kernels._search import search_bytes
         from lancecy.kernels._sort import sort_words
-        from lancecy.kernels._spans import copy_spans, gather_fixed, rows_to_pages
+        from lancecy.kernels._spans import copy_spans, gather_fixed
         from lancecy.kernels._stats import compare_bounds, compare_bytes_bounds
         from lancecy.kernels._structural import chunk_headers
         from lancecy.kernels._v20_offsets import ended_offsets

@@ -1,7 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["copy_spans", "gather_fixed", "rows_to_pages"]
+__all__ = ["copy_spans", "gather_fixed"]
 
 def copy_spans(
     memory: NDArray[np.uint8],
@@ -11,10 +11,4 @@ def copy_spans(
 ) -> int: ...
 def gather_fixed(
     memory: NDArray[np.uint8], positions: NDArray[np.int64], width: int, out: NDArray[np.uint8]
-) -> None: ...
-def rows_to_pages(
-    page_starts: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    out_page: NDArray[np.int64],
-    out_offset: NDArray[np.int64],
 ) -> None: ...

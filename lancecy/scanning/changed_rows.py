@@ -132,6 +132,7 @@ class VersionPair:
         self.tells_updates = tells_updates
         self.common = common
         self._indices: dict[Side, RowIndex] = {}
+        self._silent: dict[int, bool] = {}
         self._indexing = threading.Lock()
 
     def side(self, side: Side) -> ScanContext | None:
@@ -354,10 +355,6 @@ class VersionPair:
                 snapshot = self.new.snapshot if context is None else context.snapshot
                 found = self._indices[side] = index_rows(_Part(snapshot, self.touched(side)))
             return found
-
-    @cached_property
-    def _silent(self) -> dict[int, bool]:
-        return {}
 
     def _is_silent(self, fragment_id: int) -> bool:
         """Whether values of a fragment were replaced in place, and no version of any of its rows tells which."""

@@ -406,8 +406,12 @@ class ScanContext:
             found -= np.searchsorted(files.deleted.offsets, offsets)
         return found.astype(np.uint64)
 
-    def bytes_per_row(self, fragment: Fragment, fields: Sequence[Field], exact: bool = False) -> float:
-        """Estimated bytes of one row of the fields, decoded.
+    def bytes_per_row(self, fragment: Fragment, fields: Sequence[Field]) -> float:
+        """Estimated bytes of one row of the fields, decoded."""
+        return float(self.row_bytes(np.array([self._place(fragment.id)]), fields)[0])
+
+    def row_bytes(self, numbers: Int64, fields: Sequence[Field], exact: bool = False) -> NDArray[np.float64]:
+        """(n,) float64: :meth:`bytes_per_row` of some fragments, by their indices in the table.
 
         Parameters
         ----------
@@ -415,10 +419,6 @@ class ScanContext:
             Open the files for their exact sizes. Otherwise estimate by the types, unless metadata is loaded already;
             for values of varying size, by the size of the files in the manifest.
         """
-        return float(self.row_bytes(np.array([self._place(fragment.id)]), fields, exact)[0])
-
-    def row_bytes(self, numbers: Int64, fields: Sequence[Field], exact: bool = False) -> NDArray[np.float64]:
-        """(n,) float64: :meth:`bytes_per_row` of some fragments, by their indices in the table."""
         found = [-1.0] * numbers.size
         ids = self.table.ids[numbers].tolist()
         if exact:

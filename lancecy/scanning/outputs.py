@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate
 from typing import TypeVar
 
 import numpy as np
@@ -328,12 +327,6 @@ def _is_picked(unit: FilteredUnit, wanted: Field) -> bool:
     # Columns that cost requests are read only for the rows that are returned.
     is_sure = unit.mask is None or not unit.files.mapped
     return is_sure or pick_is_cheaper(unit.files, wanted, unit.rows, unit.picked)
-
-
-def _sliced(columns: Sequence[ArrowArray], lengths: Sequence[int]) -> list[list[ArrowArray]]:
-    """The columns of each part, cut from those of all parts."""
-    edges = accumulate(lengths, initial=0)
-    return [[column.slice(at, n) for column in columns] for at, n in zip(edges, lengths, strict=False)]
 
 
 def output_fields(context: ScanContext, unit: FilteredUnit, fields: Sequence[Field]) -> list[ArrowArray]:

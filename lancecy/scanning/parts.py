@@ -13,7 +13,7 @@ from itertools import islice
 from lancecy.encodings.arrow.assemble import pruned
 from lancecy.errors import FormatError, LanceError, LimitError, StoreError, TruncatedError
 from lancecy.file.base import FileReader
-from lancecy.file.open import opening, reader_key
+from lancecy.file.open import opening
 from lancecy.file.tail import TAIL_BYTES
 from lancecy.records import dataclass
 from lancecy.schema import Field
@@ -130,7 +130,7 @@ def _opened(
     # One object instead of the key, whose limits take longer to hash.
     table: object = session.cache.get(("table of readers", *snapshot.key), object, 1024)
     keys = [
-        (*reader_key(source, file.fields, None, file.column_indices), file.major, file.minor, table)
+        ("reader", source.key, file.fields, file.column_indices, file.major, file.minor, table)
         for source, file in zip(sources, files, strict=True)
     ]
     readers: list[FileReader | None] = [session.cache.find(key) for key in keys]

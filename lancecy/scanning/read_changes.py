@@ -222,22 +222,20 @@ def count_changes(pair: VersionPair, tasks: Iterable[ChangeTask]) -> dict[str, i
     return counts
 
 
-def read_task(spec: ChangeSpec, task: ChangeTask, session: Session | None = None) -> pa.Table:
+def read_task(spec: ChangeSpec, task: ChangeTask) -> pa.Table:
     """All changes of one task.
 
     Parameters
     ----------
     spec : ChangeSpec
     task : ChangeTask
-    session : Session or None
-        The process default if None.
 
     Raises
     ------
     LanceError
         A version cannot be read here.
     """
-    pair = pair_of(spec, session)
+    pair = pair_of(spec)
     request = spec.new.request
     read = [_read(pair, request, piece) for piece in _pieces(pair, request, [task])]
     schema = changes_schema(pair.new.projection(request))

@@ -117,15 +117,7 @@ _NOTHING = Neighbours(
 
 def search_request(request: ScanRequest, search: Nearest) -> ScanRequest:
     """The scan of a search's vectors: their column, of the rows that are compared."""
-    return replace(
-        request,
-        columns=((search.column, None),),
-        filter=request.filter if search.prefilter else None,
-        limit=None,
-        offset=0,
-        with_row_id=False,
-        with_row_address=False,
-    )
+    return _reading(request, {search.column: None}, request.filter if search.prefilter else None)
 
 
 def compare(
@@ -461,12 +453,14 @@ def _listed(
     return list(columns.items())
 
 
-def _reading(request: ScanRequest, columns: Mapping[str, Expr | None]) -> ScanRequest:
-    """The request that reads these columns of rows already chosen."""
+def _reading(
+    request: ScanRequest, columns: Mapping[str, Expr | None], filter: Expr | None = None
+) -> ScanRequest:
+    """The request that reads these columns of all rows that pass a filter, or of rows already chosen."""
     return replace(
         request,
         columns=tuple(columns.items()),
-        filter=None,
+        filter=filter,
         limit=None,
         offset=0,
         with_row_id=False,

@@ -96,11 +96,6 @@ class Candidates:
         """The rows for which these conditions are true, and no others."""
         return cls(rows, tuple(proved))
 
-    @classmethod
-    def at_most(cls, rows: RowSelection) -> Candidates:
-        """All rows for which the filter is true, and perhaps others."""
-        return cls(rows)
-
     @property
     def kind(self) -> str:
         """``exact``, ``at most`` or ``unknown``."""

@@ -274,14 +274,7 @@ def take_row_ids(context: ScanContext, projection: Projection, row_ids: ArrayLik
     TypeError
         See :func:`lancecy.scanning.take.as_row_ids`.
     """
-    found = find_rows(context, as_row_ids(row_ids))
-    asked = np.concatenate([rows.asked for rows in found] or [np.empty(0, np.int64)])
-    chosen = []
-    for rows in found:
-        selection = RowSelection.take(rows.files.num_rows, rows.offsets)
-        chosen.append(FilteredUnit(rows.files, selection, selection))
-    table = table_of(projection.schema, _read(context, projection, chosen), asked.size)
-    return _in_order(table, asked)
+    return _table_of_found(context, projection, find_rows(context, as_row_ids(row_ids)))
 
 
 def take_addresses(context: ScanContext, projection: Projection, addresses: UInt64) -> pa.Table:
@@ -296,22 +289,21 @@ def take_addresses(context: ScanContext, projection: Projection, addresses: UInt
 
     Raises
     ------
-    NotFoundError
-        There is no such fragment.
+    RowNotFoundError
+        There is no such fragment, or no such row.
     """
-    ascending = bool(np.all(addresses[1:] >= addresses[:-1]))
-    order = None if ascending else sorted_order(addresses)
-    asked = addresses if order is None else addresses[order]
-    fragments = (asked >> np.uint64(32)).astype(np.int64)
-    edges = [*np.flatnonzero(np.diff(fragments, prepend=-1)).tolist(), asked.size]
-    opened = context.several_files([int(fragments[start]) for start in edges[:-1]])
+    return _table_of_found(context, projection, find_addresses(context, addresses))
+
+
+def _table_of_found(context: ScanContext, projection: Projection, found: Sequence[FoundRows]) -> pa.Table:
+    """Rows that were found, in the order in which they were asked for."""
+    asked = np.concatenate([rows.asked for rows in found] or [np.empty(0, np.int64)])
     chosen = []
-    for files, start, stop in zip(opened, edges, edges[1:], strict=False):
-        offsets = (asked[start:stop] & np.uint64(0xFFFFFFFF)).astype(np.int64)
-        selection = RowSelection.take(files.num_rows, offsets)
-        chosen.append(FilteredUnit(files, selection, selection))
+    for rows in found:
+        selection = RowSelection.take(rows.files.num_rows, rows.offsets)
+        chosen.append(FilteredUnit(rows.files, selection, selection))
     table = table_of(projection.schema, _read(context, projection, chosen), asked.size)
-    return table if order is None else _in_order(table, order)
+    return _in_order(table, asked)
 
 
 def _in_order(table: pa.Table, asked: Int64) -> pa.Table:

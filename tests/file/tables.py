@@ -11,7 +11,7 @@ import pyarrow as pa
 from lancecy.encodings.arrow.assemble import pruned
 from lancecy.encodings.arrow.to_arrow import to_arrow
 from lancecy.file.base import FileReader
-from lancecy.file.open import open_file
+from lancecy.file.open import opening
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.store.reads import SourceFile, run
@@ -66,15 +66,17 @@ def open_data_file(
 ) -> tuple[FileReader, Files, list[Field]]:
     """Reader of one data file, what serves it, and the fields it holds; ``data`` instead of its bytes."""
     content = (table.root / "data" / file.path).read_bytes() if data is None else data
-    reader = open_file(
-        table.files.add(file.path, content),
-        field_ids=file.fields,
-        fields=table.manifest.schema.fields,
-        major=file.major,
-        minor=file.minor,
-        fetch=table.files.fetch,
-        column_indices=file.column_indices,
-        dictionary_source=table.manifest_file,
+    reader = run(
+        opening(
+            table.files.add(file.path, content),
+            field_ids=file.fields,
+            fields=table.manifest.schema.fields,
+            major=file.major,
+            minor=file.minor,
+            column_indices=file.column_indices,
+            dictionary_source=table.manifest_file,
+        ),
+        table.files.fetch,
     )
     held = [pruned(field.scanned, reader.field_ids) for field in table.manifest.schema.fields]
     return reader, table.files, [field for field in held if field is not None]

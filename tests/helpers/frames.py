@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lancecy.file.open import open_file
+from lancecy.file.open import opening
 from lancecy.file.v2.reader import V2Reader
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.schema import Field
+from lancecy.store.reads import run
 from tests.helpers.pages import Files
 
 __all__ = [
@@ -216,15 +217,17 @@ def open_frame(
     """Open it the way a manifest would, every node having a column unless told otherwise."""
     files = Files(is_mapped)
     ids = [node.id for top in fields for node in top.walk()] if field_ids is None else field_ids
-    reader = open_file(
-        files.add(built.path, built.data),
-        field_ids=ids,
-        column_indices=range(len(ids)) if columns is None else columns,
-        fields=fields,
-        major=version[0],
-        minor=version[1],
-        fetch=files.fetch,
-        limits=limits,
+    reader = run(
+        opening(
+            files.add(built.path, built.data),
+            field_ids=ids,
+            column_indices=range(len(ids)) if columns is None else columns,
+            fields=fields,
+            major=version[0],
+            minor=version[1],
+            limits=limits,
+        ),
+        files.fetch,
     )
     if not isinstance(reader, V2Reader):
         raise TypeError("this is not a 2.x file")

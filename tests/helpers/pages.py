@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from lancecy.encodings.model.block import Block
 from lancecy.file.base import FileReader
-from lancecy.file.open import open_file
+from lancecy.file.open import opening
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
@@ -316,15 +316,17 @@ def open_built(
 ) -> tuple[FileReader, Files]:
     """Open a file made by ``build_file``; the reader and what serves its bytes."""
     files = files or Files()
-    reader = open_file(
-        files.add(built.path, built.data),
-        field_ids=built.ids if field_ids is None else field_ids,
-        fields=fields,
-        major=0,
-        minor=2,
-        fetch=files.fetch,
-        limits=limits,
-        dictionary_source=dictionary_source,
+    reader = run(
+        opening(
+            files.add(built.path, built.data),
+            field_ids=built.ids if field_ids is None else field_ids,
+            fields=fields,
+            major=0,
+            minor=2,
+            limits=limits,
+            dictionary_source=dictionary_source,
+        ),
+        files.fetch,
     )
     return reader, files
 

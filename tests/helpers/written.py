@@ -13,7 +13,7 @@ import pyarrow as pa
 from lancecy.encodings.arrow.to_arrow import to_arrow
 from lancecy.file.base import FileSummary, FileWriteOptions
 from lancecy.file.create import create_file
-from lancecy.file.open import open_file
+from lancecy.file.open import opening
 from lancecy.proto import file_pb2, table_pb2
 from lancecy.rows import RowSelection
 from lancecy.schema import Field, Schema, logical_type_of
@@ -120,15 +120,17 @@ def read_mine(written: Written, rows: Sequence[int] | None = None) -> pa.Table:
     summary = written.summary
     source = files.add("x.lance", written.path.read_bytes())
     fields = written.schema.fields if summary.major else own_fields(written.path.read_bytes())
-    reader = open_file(
-        source,
-        field_ids=summary.fields,
-        fields=fields,
-        major=summary.major,
-        minor=summary.minor,
-        fetch=files.fetch,
-        column_indices=summary.column_indices,
-        dictionary_source=None if summary.major else source,
+    reader = run(
+        opening(
+            source,
+            field_ids=summary.fields,
+            fields=fields,
+            major=summary.major,
+            minor=summary.minor,
+            column_indices=summary.column_indices,
+            dictionary_source=None if summary.major else source,
+        ),
+        files.fetch,
     )
     total = reader.num_rows
     chosen = RowSelection.all(total) if rows is None else RowSelection.take(total, rows)

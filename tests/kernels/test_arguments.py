@@ -75,7 +75,6 @@ def valid_call(name: str) -> dict[str, Any]:
             "width": 2,
             "out": np.empty(2, "u1"),
         },
-        "rows_to_pages": {"page_starts": i64(0, 5), "rows": i64(3), "out_page": i64(9), "out_offset": i64(9)},
         "copy_bits": {
             "memory": memory_of(b"abc"),
             "positions": one,

@@ -1,4 +1,4 @@
-"""copy_spans, gather_fixed and rows_to_pages, compiled and in NumPy."""
+"""copy_spans and gather_fixed, compiled and in NumPy."""
 
 from __future__ import annotations
 
@@ -109,62 +109,3 @@ def test_gather_fixed_refuses_a_wrong_width_or_output(kernels: Kernels, width: i
     with pytest.raises(ValueError, match="width|out") as caught:
         kernels.gather_fixed(BYTES, i64(3, 4), width, np.empty(size, np.uint8))
     assert not isinstance(caught.value, FormatError)
-
-
-def locate(kernels: Kernels, starts: list[int], rows: list[int]) -> list[tuple[int, int]]:
-    page, offset = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-    kernels.rows_to_pages(i64(*starts), i64(*rows), page, offset)
-    return list(zip(page.tolist(), offset.tolist(), strict=True))
-
-
-@pytest.mark.parametrize("order", [1, -1])
-def test_rows_to_pages_finds_rows_in_any_order(kernels: Kernels, order: int) -> None:
-    rows = [0, 9, 10, 10, 29, 30, 59][::order]
-    expected = [(0, 0), (0, 9), (1, 0), (1, 0), (1, 19), (2, 0), (2, 29)][::order]
-    assert locate(kernels, [0, 10, 30, 60], rows) == expected
-
-
-def test_rows_to_pages_skips_empty_pages(kernels: Kernels) -> None:
-    assert locate(kernels, [0, 0, 5, 5, 5, 7, 7], [0, 4, 5, 6]) == [(1, 0), (1, 4), (4, 0), (4, 1)]
-
-
-def test_rows_to_pages_steps_over_many_pages(kernels: Kernels) -> None:
-    starts = np.arange(0, 3 * 1001, 3)
-    rows = [2, 5, 2999, 1500, 2990, 7]
-    assert locate(kernels, starts.tolist(), rows) == [divmod(row, 3) for row in rows]
-
-
-@pytest.mark.parametrize("row", [-1, 60, FAR, -(2**63)])
-def test_rows_to_pages_refuses_a_row_outside(kernels: Kernels, row: int) -> None:
-    with pytest.raises(FormatError, match="row number 2") as caught:
-        locate(kernels, [0, 10, 60], [3, 59, row])
-    assert caught.value.position == 2
-
-
-def test_rows_to_pages_has_no_rows_in_no_pages(kernels: Kernels) -> None:
-    assert locate(kernels, [0], []) == []
-    with pytest.raises(FormatError):
-        locate(kernels, [0], [0])
-
-
-@pytest.mark.parametrize(
-    ("starts", "position"), [([1, 5], 0), ([-5, 5], 0), ([0, 9, 8, 20], 2), ([0, -1], 1)]
-)
-def test_rows_to_pages_refuses_starts_that_do_not_ascend_from_0(
-    kernels: Kernels, starts: list[int], position: int
-) -> None:
-    with pytest.raises(FormatError, match="row starts") as caught:
-        locate(kernels, starts, [0])
-    assert caught.value.position == position
-
-
-@pytest.mark.parametrize("sizes", [(1, 2), (2, 1), (3, 3)])
-def test_rows_to_pages_needs_outputs_as_long_as_rows(kernels: Kernels, sizes: tuple[int, int]) -> None:
-    outs = [np.empty(size, np.int64) for size in sizes]
-    with pytest.raises(ValueError, match="one entry per row"):
-        kernels.rows_to_pages(i64(0, 9), i64(1, 2), *outs)
-
-
-def test_rows_to_pages_needs_page_starts(kernels: Kernels) -> None:
-    with pytest.raises(ValueError, match="empty"):
-        locate(kernels, [], [])

@@ -58,31 +58,6 @@ def test_gather_fixed(memory: NDArray[np.uint8], positions: list[int], width: in
     assert_same("gather_fixed", inputs, {"out": (size, np.uint8)})
 
 
-@given(
-    st.lists(st.integers(0, 9), max_size=30),
-    st.lists(st.one_of(st.integers(0, 140), st.sampled_from(EXTREMES)), max_size=60),
-    st.booleans(),
-    st.one_of(st.none(), st.tuples(st.integers(0, 30), hostile)),
-)
-def test_rows_to_pages(
-    lengths: list[int], rows: list[int], ordered: bool, poke: tuple[int, int] | None
-) -> None:
-    starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    if poke is not None and poke[0] < starts.size:
-        starts[poke[0]] = poke[1]
-    inputs = {"page_starts": starts, "rows": i64(*(sorted(rows) if ordered else rows))}
-    assert_same("rows_to_pages", inputs, {name: (len(rows), np.int64) for name in ("out_page", "out_offset")})
-
-
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=30).filter(any), st.data())
-def test_rows_to_pages_of_rows_that_exist(lengths: list[int], data: st.DataObject) -> None:
-    starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    rows = data.draw(st.lists(st.integers(0, int(starts[-1]) - 1), max_size=60))
-    inputs = {"page_starts": starts, "rows": i64(*rows)}
-    outs = {name: (len(rows), np.int64) for name in ("out_page", "out_offset")}
-    assert assert_same("rows_to_pages", inputs, outs).error is None
-
-
 @st.composite
 def bit_calls(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
     num_runs = draw(st.integers(0, 6))

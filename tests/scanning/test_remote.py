@@ -13,7 +13,7 @@ import pytest
 
 import lancecy
 from lancecy.errors import DatasetNotFoundError, MissingFileError, PathPolicyError
-from lancecy.file.open import open_file
+from lancecy.file.open import opening
 from lancecy.rows import RowSelection
 from lancecy.scanning.run_task import read
 from lancecy.store.base import Memory, Store, StoreTraits
@@ -228,14 +228,11 @@ def test_any_value_is_reached_in_two_rounds_after_opening(version: str) -> None:
     source = files.add("a.lance", data_file(0, 3000, 1000, version=version))
     major, minor = map(int, version.split("."))
     numbers = (0, 1, 2, 3)
-    reader = open_file(
-        source,
-        field_ids=numbers,
-        column_indices=numbers,
-        fields=SCHEMA.fields,
-        major=major,
-        minor=minor,
-        fetch=files.fetch,
+    reader = run(
+        opening(
+            source, field_ids=numbers, column_indices=numbers, fields=SCHEMA.fields, major=major, minor=minor
+        ),
+        files.fetch,
     )
     for rows in (
         RowSelection.all(3000),

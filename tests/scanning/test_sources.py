@@ -58,7 +58,7 @@ class SideTable:
             selection = RowSelection.take(
                 question.num_rows, sorted(row for row in near if row < question.num_rows)
             )
-            return Candidates.exact(selection, [condition]) if self.exact else Candidates.at_most(selection)
+            return Candidates.exact(selection, [condition]) if self.exact else Candidates(selection)
         return Candidates()
 
 
@@ -233,7 +233,7 @@ def _broken(_: Question) -> Candidates:
 
 
 def _stale(question: Question) -> Candidates:
-    return Candidates.at_most(RowSelection.all(question.num_rows + 1))
+    return Candidates(RowSelection.all(question.num_rows + 1))
 
 
 @pytest.mark.parametrize(

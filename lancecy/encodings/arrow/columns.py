@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings.arrow.conversions import array_of, numbers_of
-from lancecy.encodings.arrow.nulls import null_mask
+from lancecy.encodings.arrow.nulls import is_variable_list, null_mask
 from lancecy.encodings.blocks.memory import allocate
 from lancecy.errors import LimitError, UnsupportedError
 from lancecy.kernels.sorting import sorted_order
@@ -157,16 +157,12 @@ def filtered(column: ArrowArray, mask: pa.Array) -> ArrowArray:
 def _is_kept_here(kind: pa.DataType) -> bool:
     """Whether values, or codes of a dictionary, are of whole bytes or single bits; or structs, lists and maps."""
     types = pa.types
-    if types.is_dictionary(kind) or _is_list(kind) or (types.is_struct(kind) and kind.num_fields):
+    if types.is_dictionary(kind) or is_variable_list(kind) or (types.is_struct(kind) and kind.num_fields):
         return True
     if not (types.is_primitive(kind) or types.is_decimal(kind) or types.is_fixed_size_binary(kind)):
         return False
     bits: int = kind.bit_width
     return bits == 1 or (bits > 0 and bits % 8 == 0)
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind))
 
 
 def _kept(values: pa.Array, mask: pa.Array) -> pa.Array:
@@ -186,7 +182,7 @@ def _kept(values: pa.Array, mask: pa.Array) -> pa.Array:
         members = [filtered(values.field(i), mask) for i in range(kind.num_fields)]
         return pa.Array.from_buffers(kind, count, [valid], count - num_valid, children=members)
     memory = values.buffers()[1]
-    if _is_list(kind):
+    if is_variable_list(kind):
         offsets = np.frombuffer(memory, "<i8" if pa.types.is_large_list(kind) else "<i4")[first : stop + 1]
         buffer, found = allocate((count + 1) * offsets.itemsize)
         begin, end = int(offsets[0]), int(offsets[-1])
@@ -349,20 +345,9 @@ def cut_out(array: pa.Array, start: int, length: int) -> pa.Array:
     offset, or whose child's, is not 0; those are copied.
     """
     piece = array.slice(start, length)
-    if len(piece) == len(array) or not _has_matrices(array.type):
+    if len(piece) == len(array) or not _has_nested_vectors(array.type):
         return piece
     return pa.concat_arrays([piece, piece.slice(0, 0)])
-
-
-def _has_matrices(data_type: pa.DataType) -> bool:
-    if isinstance(data_type, pa.BaseExtensionType):
-        return _has_matrices(data_type.storage_type)
-    if pa.types.is_fixed_size_list(data_type):
-        inner = data_type.value_type
-        inner = inner.storage_type if isinstance(inner, pa.BaseExtensionType) else inner
-        if pa.types.is_fixed_size_list(inner):
-            return True
-    return any(_has_matrices(data_type.field(i).type) for i in range(data_type.num_fields))
 
 
 # -- order -------------------------------------------------------------------------------
@@ -448,7 +433,7 @@ def _extent(array: pa.Array) -> int:
         return int(array.indices.nbytes)
     if pa.types.is_struct(data_type):
         return max((_extent(array.field(i)) for i in range(data_type.num_fields)), default=0)
-    if pa.types.is_list(data_type) or pa.types.is_large_list(data_type) or pa.types.is_map(data_type):
+    if is_variable_list(data_type):
         if len(array) == 0:
             return 0
         first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from lancecy import kernels
 from lancecy.encodings.arrow.conversions import filled, scalar_of
 from lancecy.encodings.arrow.map_nested import elements_of, map_nested
-from lancecy.encodings.arrow.nulls import VARIABLE_TYPES
+from lancecy.encodings.arrow.nulls import VARIABLE_TYPES, is_variable_list
 from lancecy.encodings.blocks.memory import mask_of
 from lancecy.encodings.blocks.select import compacted, select
 from lancecy.encodings.model.block import (
@@ -177,7 +177,7 @@ def size_of(array: pa.Array) -> int:
         return int(array.indices.nbytes)
     if types.is_struct(kind):
         return len(array) // 8 + sum(size_of(array.field(i)) for i in range(kind.num_fields))
-    if types.is_map(kind) or types.is_list(kind) or types.is_large_list(kind):
+    if is_variable_list(kind):
         width = 8 if types.is_large_list(kind) else 4
         offsets = _offsets(array.buffers()[1], array.offset, len(array), width)
         return offsets.nbytes + size_of(elements_of(array).slice(offsets[0], offsets[-1] - offsets[0]))

@@ -84,11 +84,7 @@ def to_texts(stored: pa.LargeBinaryArray, plain: bool = False) -> pa.StringArray
     count = len(stored)
     if count == 0:
         return pa.array([], pa.string())
-    _, offsets_buffer, data = stored.buffers()
-    offsets = np.frombuffer(offsets_buffer, np.int64, count + 1, stored.offset * 8)
-    values = np.frombuffer(data or b"", np.uint8)
-    validity = validity_of(stored)
-    present = None if validity is None else np.frombuffer(validity, np.uint8, (count + 7) >> 3)
+    offsets, values, present = _kernel_arrays(stored)
     ends = np.empty(count + 1, np.int64)
     size = _likely_size(offsets, values, ends, present, plain)
     while True:
@@ -99,6 +95,7 @@ def to_texts(stored: pa.LargeBinaryArray, plain: bool = False) -> pa.StringArray
             break
         size = total
     text.resize(total, shrink_to_fit=total * 2 < size)
+    validity = None if present is None else pa.py_buffer(present)
     buffers = [validity, pa.py_buffer(ends.astype(np.int32)), text]
     return pa.Array.from_buffers(pa.string(), count, buffers, stored.null_count)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lancecy.errors import LimitError
 
-__all__ = ["VARIABLE_TYPES", "element_type", "has_offsets", "null_array", "null_mask", "with_members"]
+__all__ = ["VARIABLE_TYPES", "element_type", "is_variable_list", "null_array", "null_mask", "with_members"]
 
 VARIABLE_TYPES: dict[pa.DataType, tuple[bool, int]] = {
     pa.string(): (True, 4),
@@ -90,19 +90,15 @@ def _zeros_needed(data_type: pa.DataType, length: int) -> int:
         return max(length // 8 + 1, _zeros_needed(data_type.value_type, length * data_type.list_size))
     if isinstance(data_type, pa.BaseExtensionType):
         return _zeros_needed(data_type.storage_type, length)
-    if has_offsets(data_type):
+    if data_type in VARIABLE_TYPES or is_variable_list(data_type):
         return 8 * (length + 1)
     if pa.types.is_fixed_size_binary(data_type):
         return length * int(data_type.byte_width)  # bit_width wraps at 32 bits
     return (length * data_type.bit_width + 7) // 8 if not pa.types.is_null(data_type) else 0
 
 
-def has_offsets(data_type: pa.DataType) -> bool:
-    """Whether arrays of the type have a buffer of offsets."""
-    return data_type in VARIABLE_TYPES or _is_list(data_type)
-
-
-def _is_list(data_type: pa.DataType) -> bool:
+def is_variable_list(data_type: pa.DataType) -> bool:
+    """Whether values are lists of varying length, or maps."""
     types = pa.types
     return bool(types.is_list(data_type) or types.is_large_list(data_type) or types.is_map(data_type))
 
@@ -123,7 +119,7 @@ def _nulls(data_type: pa.DataType, length: int, zeros: pa.Buffer) -> pa.Array:
         children = [_nulls(child.type, length, zeros) for child in data_type]
     elif types.is_fixed_size_list(data_type):
         children = [_nulls(data_type.value_type, length * data_type.list_size, zeros)]
-    elif _is_list(data_type):
+    elif is_variable_list(data_type):
         buffers.append(zeros)
         children = [_nulls(element_type(data_type), 0, zeros)]
     else:

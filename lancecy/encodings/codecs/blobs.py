@@ -10,7 +10,7 @@ Source: file sheet 2.0, section 5.4; file sheet 2.1, section 3.11.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -59,17 +59,22 @@ SIZE_KEYS = tuple(
 """Metadata keys of the sizes at which blobs get another place."""
 
 
-class BlobPlaces(Protocol):
-    """Writes bytes of blobs; values are non-empty spans of some memory."""
+class BlobPlaces(NamedTuple):
+    """Functions that write bytes of blobs; values are non-empty spans of some memory.
 
-    def place(self, memory: Memory, starts: Int64, lengths: Int64) -> Int64:
-        """Write into the data file; return the position of each."""
+    Attributes
+    ----------
+    place : function of memory, starts and lengths
+        Writes into the data file; returns the position of each.
+    share : function of memory, starts, lengths and most
+        Writes into objects of at most ``most`` bytes, or of one larger value; returns object number and position.
+    part : function of memory, starts and lengths
+        Writes each into an object of its own; returns their numbers.
+    """
 
-    def share(self, memory: Memory, starts: Int64, lengths: Int64, most: int) -> tuple[Int64, Int64]:
-        """Write into objects of at most ``most`` bytes, or of one larger value; return object number and position."""
-
-    def part(self, memory: Memory, starts: Int64, lengths: Int64) -> Int64:
-        """Write each into an object of its own; return their numbers."""
+    place: Place
+    share: Callable[[Memory, Int64, Int64, int], tuple[Int64, Int64]]
+    part: Place
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.blocks.memory import allocate, slot_validity
+from lancecy.encodings.blocks.memory import allocate, mask_of, slot_validity
 from lancecy.encodings.blocks.scatter import scatter
 from lancecy.encodings.blocks.select import stored_offsets
 from lancecy.encodings.codecs.arithmetic import as_numbers
@@ -171,7 +171,7 @@ def _scattered(numbers: NDArray[Any], items: Block, mask: Bitmap | None, limits:
     if mask is None:
         kernels.check_codes(numbers, items.length)
         return scatter(items, numbers.astype(np.int64), None, limits)
-    flags = _flags(mask, numbers.size)
+    flags = mask_of(mask, numbers.size)
     if bool((flags & (numbers >= items.length)).any()):
         kernels.check_codes(np.where(flags, numbers, 0), items.length)
     return scatter(items, numbers[flags].astype(np.int64), flags, limits)
@@ -225,11 +225,7 @@ def _coded(codes: Block, numbers: NDArray[Any], items: Block, mask: Bitmap | Non
     if kernels.check_codes(numbers, items.length, inside):
         outside = ~inside
         if bool((outside & mask).any()):
-            kernels.check_codes(np.where(_flags(mask, numbers.size), numbers, 0), items.length)
-        numbers = np.where(_flags(inside, numbers.size), numbers, 0).astype(numbers.dtype)
+            kernels.check_codes(np.where(mask_of(mask, numbers.size), numbers, 0), items.length)
+        numbers = np.where(mask_of(inside, numbers.size), numbers, 0).astype(numbers.dtype)
         codes = FixedWidth(codes.length, codes.bits, numbers)
     return Coded(codes.length, codes, items)
-
-
-def _flags(bitmap: Bitmap, count: int) -> NDArray[np.bool_]:
-    return np.unpackbits(bitmap, count=count, bitorder="little").view(np.bool_)

@@ -21,7 +21,7 @@ from lancecy.rows import PageRuns
 from lancecy.store.base import Memory
 from lancecy.store.reads import Ranges, Read, SourceFile, Span
 
-__all__ = ["VIEW_BYTES", "copy_or_view", "flattened", "nested", "read_flat", "width_of"]
+__all__ = ["VIEW_BYTES", "copy_or_view", "flattened", "nested", "read_flat"]
 
 Int64 = NDArray[np.int64]
 
@@ -187,10 +187,3 @@ def flattened(block: Block) -> tuple[Spec, list[tuple[Memory, int]]]:
     if validity is not None:
         buffers.insert(0, (memory_of(validity), block.size))
     return FixedListOf(block.size, inner, None if validity is None else 0), buffers
-
-
-def width_of(block: Block) -> int:
-    """Bits of one value of one width, bitmaps of fixed-size lists included."""
-    if isinstance(block, FixedWidth):
-        return block.bits
-    return sum(bits for _, bits in flattened(block)[1])

@@ -190,10 +190,7 @@ def fixed_members(rows: Structured) -> list[tuple[Spec, int, Memory]] | None:
 
 
 def _fixed_member(block: Block) -> tuple[Spec, int, Memory]:
-    if isinstance(block, FixedList):
-        spec, buffers = flattened(_without_bitmaps(block))
-    else:
-        spec, buffers = flattened(block)
+    spec, buffers = flattened(_without_bitmaps(block))
     memory, bits = buffers[-1]
     return spec, bits, memory[: block.length * bits // 8]
 

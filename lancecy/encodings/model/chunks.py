@@ -1,8 +1,8 @@
 """Chunks of values, and runs within chunks or pages.
 
 Values of 2.1 and later are compressed by chunk; a run is some consecutive values of one chunk or page. Both are
-arrays, so a page of 2,000 chunks costs as many Python steps as one of two. ``runs_of``, ``runs_within``,
-``page_runs`` and ``touched`` turn rows and ranges into runs.
+arrays, so a page of 2,000 chunks costs as many Python steps as one of two. ``runs_of``, ``runs_within`` and
+``touched`` turn rows and ranges into runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ __all__ = [
     "Buffers",
     "Chunks",
     "chunk_bounds",
-    "page_runs",
     "places_of",
     "repeated",
     "require_bytes",
@@ -228,42 +227,3 @@ def chunk_bounds(num_slots: int, slots: int) -> Int64:
     bounds = np.arange(0, num_slots + slots, slots)
     bounds[-1] = num_slots
     return bounds
-
-
-def page_runs(page_starts: Int64, selection: RowSelection) -> PageRuns:
-    """Non-empty runs of a selection, each within one page, in the selection's order.
-
-    Parameters
-    ----------
-    page_starts : (num_pages + 1,) int64, ascending, first is 0
-        Pages may be empty; the last entry is the number of rows.
-    selection : RowSelection
-        Over that many rows.
-
-    Raises
-    ------
-    ValueError
-        The selection is over another number of rows.
-
-    Examples
-    --------
-    >>> runs = page_runs(np.array([0, 4, 4, 9]), RowSelection.range(9, 2, 6))
-    >>> runs.pages.tolist(), runs.starts.tolist(), runs.counts.tolist()
-    ([0, 2], [2, 0], [2, 2])
-    """
-    num_rows = int(page_starts[-1])
-    if selection.num_rows != num_rows:
-        raise ValueError(f"a selection over {selection.num_rows} rows cannot choose from {num_rows}")
-    if selection.indices is not None:
-        return _runs_of_indices(page_starts, selection.indices)
-    if selection.starts is None or selection.stops is None or selection.starts.size == 0:
-        nothing = np.empty(0, np.int64)
-        return PageRuns(nothing, nothing, nothing)
-    return runs_within(page_starts, selection.starts, selection.stops)
-
-
-def _runs_of_indices(page_starts: Int64, rows: Int64) -> PageRuns:
-    pages, offsets = np.empty_like(rows), np.empty_like(rows)
-    if rows.size:
-        kernels.rows_to_pages(page_starts, rows, pages, offsets)
-    return PageRuns(pages, offsets, np.ones_like(rows))

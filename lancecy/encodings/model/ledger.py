@@ -81,7 +81,3 @@ class ByteLedger:
                     )
                 if nbytes > known:
                     self._taken[key], self._total = nbytes, others + nbytes
-
-    def has(self, column_id: int, part: str, nbytes: int) -> bool:
-        """Whether at least so many bytes are counted for the part."""
-        return nbytes <= self._taken.get((column_id, part), 0)

@@ -44,7 +44,7 @@ from lancecy.rows import PageRuns
 from lancecy.store.base import Memory
 from lancecy.store.reads import Ranges, Read, SourceFile, Span, gather, value_read
 
-__all__ = ["ColumnPages", "ColumnSource", "RequestedRows", "read_column", "whole_pages"]
+__all__ = ["ColumnPages", "ColumnSource", "RequestedRows", "read_column"]
 
 Int64 = NDArray[np.int64]
 
@@ -69,12 +69,6 @@ class ColumnPages:
 
     positions: Int64
     lengths: Int64
-
-
-def whole_pages(lengths: Int64) -> PageRuns:
-    """Runs that take every value of every page, empty pages left out."""
-    pages = np.flatnonzero(lengths)
-    return PageRuns(pages, np.zeros(pages.size, np.int64), lengths[pages])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +107,7 @@ def read_column(
         Key into ``source.pages``.
     source : ColumnSource
     runs : PageRuns
-        Runs within the pages' lengths, none of them empty, in the requested order.
+        Runs within the pages' lengths, none of them empty, ascending and disjoint.
     in_pieces : bool
         Large plain pages of a memory map may come back as views, as a ``Pieces`` block.
 
@@ -175,9 +169,7 @@ def _read_var_binary(
         if spec.offset_width == 4:
             _refuse_large(kernels.varwidth_offsets, arguments, outputs, num_rows, "bytes of strings")
         raise
-    if not source.ledger.has(column_id, "values", total):
-        # Rows requested several times are read several times.
-        source.ledger.charge(column_id, "values", total // asked.times, file.size)
+    source.ledger.charge(column_id, "values", total, file.size)
     values: object = b""
     if total:
         (span,) = yield [Ranges(file, value_starts, value_lengths)]
@@ -217,7 +209,7 @@ def _read_list(
         if width == 4:
             _refuse_large(kernels.list_offsets, arguments, outputs, num_rows, "list elements")
         raise
-    _check_elements(total, child_lengths, runs, asked)
+    _check_elements(total, child_lengths, runs)
     keep = np.flatnonzero(child_counts)
     child_runs = PageRuns(runs.pages[keep], child_starts[keep], child_counts[keep])
     child = yield from _read(spec.child, spec.child_id, source, child_runs, asked)
@@ -342,12 +334,6 @@ class RequestedRows:
     runs : PageRuns
     ahead : dict of column id to Span or None
         Columns within lists, and their offsets in all of ``pages`` if they were read with those of the outermost list.
-
-    Examples
-    --------
-    >>> pages, starts, counts = np.zeros(3, np.int64), np.array([4, 0, 4]), np.array([1, 9, 1])
-    >>> RequestedRows(PageRuns(pages, starts, counts)).times
-    3
     """
 
     runs: PageRuns
@@ -358,21 +344,8 @@ class RequestedRows:
         """(num_pages,) int64: the pages of the runs, ascending."""
         return np.unique(self.runs.pages)
 
-    @cached_property
-    def times(self) -> int:
-        """How often the most requested row is requested: the deepest overlap of runs, at least 1."""
-        # A page has fewer than 2**32 rows, so these numbers order rows by page first.
-        begin = (self.runs.pages << 32) + self.runs.starts
-        end = begin + self.runs.counts
-        if bool((begin[1:] >= end[:-1]).all()):
-            return 1
-        # Ends precede starts, so adjacent runs do not count as overlapping; sorting is stable.
-        order = np.argsort(np.concatenate((end, begin)), kind="stable")
-        depth = np.cumsum(np.where(order < end.size, -1, 1))
-        return max(1, int(depth.max(initial=1)))
 
-
-def _check_elements(total: int, child_lengths: Int64, runs: PageRuns, asked: RequestedRows) -> None:
+def _check_elements(total: int, child_lengths: Int64, runs: PageRuns) -> None:
     """Raise FormatError if lists have more elements than their pages, because then lists share elements.
 
     Parameters
@@ -383,18 +356,15 @@ def _check_elements(total: int, child_lengths: Int64, runs: PageRuns, asked: Req
         Elements of the child page that each run points into.
     runs : PageRuns
         The selected lists.
-    asked : RequestedRows
 
     Raises
     ------
     FormatError
-        More elements than the distinct pages hold, times the most requests for one row.
+        More elements than the distinct pages hold.
     """
     if total <= int(child_lengths.min(initial=0)):
         return
-    # Runs are mostly in page order; a page may still come up several times.
     _, first = np.unique(runs.pages, return_index=True)
     stored = int(child_lengths[first].sum())
-    if total <= stored or total <= stored * asked.times:
-        return
-    raise FormatError(f"lists of {total} elements in pages of {stored}: lists overlap")
+    if total > stored:
+        raise FormatError(f"lists of {total} elements in pages of {stored}: lists overlap")

@@ -30,6 +30,7 @@ from lancecy.encodings.arrow.columns import byte_order
 from lancecy.encodings.blocks.memory import mask_of
 from lancecy.encodings.blocks.select import offsets_of
 from lancecy.encodings.model.block import Block, Coded, FixedWidth, Structured, VariableWidth
+from lancecy.encodings.model.chunks import starts_of
 from lancecy.records import dataclass
 from lancecy.schema import Field
 from lancecy.store.base import Memory
@@ -47,7 +48,6 @@ __all__ = [
 
 Int64 = NDArray[np.int64]
 UInt64 = NDArray[np.uint64]
-Mask = NDArray[np.bool_]
 
 _DTYPES = {
     **{f"int{8 * size}": f"<i{size}" for size in (1, 2, 4, 8)},
@@ -187,13 +187,7 @@ def _joined(parts: list[Any]) -> FixedWidth | VariableWidth:
         packed = np.packbits(values, bitorder="little") if parts[0].bits == 1 else values
         return FixedWidth(length, parts[0].bits, packed)
     lengths = np.concatenate([np.diff(part.offsets) for part in parts])
-    return VariableWidth(length, 8, _offsets(lengths), values)
-
-
-def _offsets(lengths: Int64) -> Int64:
-    offsets = np.zeros(lengths.size + 1, np.int64)
-    lengths.cumsum(out=offsets[1:])
-    return offsets
+    return VariableWidth(length, 8, starts_of(lengths), values)
 
 
 # -- values of one width --------------------------------------------------------------------------
@@ -357,7 +351,7 @@ class _Words:
         """A bound below each page's least string."""
         lengths = np.zeros(num_pages, np.int64)
         lengths[pages] = kept = self._cut(rows, is_text)
-        offsets = _offsets(lengths)
+        offsets = starts_of(lengths)
         out = np.empty(int(offsets[-1]), np.uint8)
         kernels.place_spans(self._values, self._starts[rows], kept, out, offsets[pages])
         return VariableWidth(num_pages, 8, offsets, out)
@@ -376,7 +370,7 @@ class _Words:
             kept[cut[is_last]], more[cut[~is_last]], marked[cut] = 0, last.size, False
         lengths = np.zeros(num_pages, np.int64)
         lengths[pages] = kept + more + marked
-        offsets = _offsets(lengths)
+        offsets = starts_of(lengths)
         out = np.zeros(int(offsets[-1]), np.uint8)
         kernels.place_spans(self._values, starts, kept, out, offsets[pages])
         kernels.place_spans(last, np.zeros_like(more), more, out, offsets[pages] + kept)

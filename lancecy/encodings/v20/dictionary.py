@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.blocks.memory import allocate
+from lancecy.encodings.blocks.memory import allocate, mask_of
 from lancecy.encodings.blocks.select import stored_offsets
 from lancecy.encodings.codecs.flat import VIEW_BYTES
 from lancecy.encodings.model.block import AllNull, Block, Coded, FixedWidth, VariableWidth, nbytes_of
@@ -174,11 +174,7 @@ def _item_validity(items: Block) -> NDArray[np.bool_] | None:
         return np.zeros(items.length, np.bool_)
     if not isinstance(items, (FixedWidth, VariableWidth)):
         raise TypeError(f"a dictionary cannot be a {type(items).__name__} block")
-    if items.validity is None:
-        return None
-    bits = np.unpackbits(array_of(items.validity), count=items.length, bitorder="little")
-    valid: NDArray[np.bool_] = bits.view(np.bool_)
-    return valid
+    return None if items.validity is None else mask_of(items.validity, items.length)
 
 
 # -- strings --------------------------------------------------------------------------
@@ -251,7 +247,7 @@ def _read_codes(pages: Pages, shape: DictionaryOf, runs: PageRuns) -> Read[Block
     if block.validity is None:
         return _coded(pages, codes, items, runs)
     # Releases 0.16 and 0.17 wrote nulls of the codes themselves: codes under them have no item.
-    valid = np.unpackbits(array_of(block.validity), count=block.length, bitorder="little").view(np.bool_)
+    valid = mask_of(block.validity, block.length)
     if not valid.any():
         return AllNull(block.length)
     coded = _coded(pages, codes, items, runs, valid)

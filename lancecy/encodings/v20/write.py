@@ -47,8 +47,6 @@ from lancecy.store.base import Memory
 
 __all__ = ["header_page", "v20_pages"]
 
-Mask = NDArray[np.bool_]
-
 
 def header_page(num_rows: int) -> EncodedPage:
     """The only page of a struct's column."""
@@ -191,13 +189,18 @@ def _coded(field: Field, block: Coded, buffers: _Buffers) -> Spec:
     codes, items = block.codes, block.dictionary
     if codes.null_count == codes.length:
         return NullOf()
+    if not isinstance(items, VariableWidth | FixedWidth):
+        raise UnsupportedError(
+            "dictionaries of values of this type cannot be written: write the values themselves",
+            feature="dictionary values",
+        )
     stored = np.frombuffer(codes.values, f"<u{codes.bits // 8}", codes.length)  # type: ignore[call-overload]
     if codes.validity is not None:
         _check_room(field, items.length, codes.bits)
         stored = np.where(mask_of(codes.validity, codes.length), stored, items.length).astype(stored.dtype)
         items = _with_null(items)
     node = buffers.add(stored.view(np.uint8), codes.bits)
-    inner = _strings(items, buffers) if isinstance(items, VariableWidth) else _items(items, buffers)
+    inner = _strings(items, buffers) if isinstance(items, VariableWidth) else _fixed(items, buffers)
     return PageDictionary(Nullable(node), inner, items.length)
 
 
@@ -212,31 +215,17 @@ def _check_room(field: Field, code: int, bits: int) -> None:
         )
 
 
-def _items(items: Block, buffers: _Buffers) -> Spec:
-    if not isinstance(items, FixedWidth):
-        raise UnsupportedError(
-            "dictionaries of values of this type cannot be written: write the values themselves",
-            feature="dictionary values",
-        )
-    return _fixed(items, buffers)
-
-
-def _with_null(items: Block) -> Block:
+def _with_null(items: VariableWidth | FixedWidth) -> VariableWidth | FixedWidth:
     """The items with a null appended."""
     length = items.length + 1
     bits = np.packbits(np.arange(length) < items.length, bitorder="little")
     if isinstance(items, VariableWidth):
         offsets = offsets_of(items)
         return VariableWidth(length, 8, np.append(offsets, offsets[-1]), items.values, bits, 1)
-    if isinstance(items, FixedWidth) and items.bits % 8 == 0:
+    if items.bits % 8 == 0:
         values = np.concatenate(
             (memory_of(items.values)[: items.length * items.bits // 8], np.zeros(items.bits // 8, np.uint8))
         )
         return FixedWidth(length, items.bits, values, bits, 1)
-    if isinstance(items, FixedWidth):
-        flags = np.append(mask_of(items.values, items.length), False)
-        return FixedWidth(length, 1, np.packbits(flags, bitorder="little"), bits, 1)
-    raise UnsupportedError(
-        "dictionaries of values of this type cannot be written: write the values themselves",
-        feature="dictionary values",
-    )
+    flags = np.append(mask_of(items.values, items.length), False)
+    return FixedWidth(length, 1, np.packbits(flags, bitorder="little"), bits, 1)

@@ -73,8 +73,8 @@ def rows_per_value(chain: tuple[Field, ...]) -> int:
     """
     product = 1
     for field in chain[:-1]:
-        if _is_fixed_list(field):
-            product *= _list_size(field)
+        if field.is_fixed_list:
+            product *= field.list_size
     return product
 
 
@@ -187,7 +187,7 @@ def _wrap(field: Field, child: Field, block: Block, state: _State) -> Block:
     """Wrap one field around the block."""
     if field.is_list or field.logical_type == "map":
         return _wrap_list(field, block, state)
-    if _is_fixed_list(field):
+    if field.is_fixed_list:
         return _wrap_fixed_list(field, block, state)
     layer = state.take(False, field)
     validity, null_count = _item_validity(layer, block.length, state)
@@ -232,7 +232,7 @@ def _trimmed(memory: NDArray[np.uint8], nbytes: int) -> NDArray[np.uint8]:
 
 
 def _wrap_fixed_list(field: Field, block: Block, state: _State) -> FixedList:
-    size = _list_size(field)
+    size = field.list_size
     layer = state.take(False, field)
     if size == 0 or block.length % size or state.num_entries % size:
         raise FormatError(f"{block.length} structs in fixed-size lists of {size}")
@@ -257,14 +257,3 @@ def _check_equal_levels(levels: NDArray[np.generic], size: int) -> None:
     groups = levels.reshape(-1, size)
     if not np.array_equal(groups, np.broadcast_to(groups[:, :1], groups.shape)):
         raise FormatError(f"levels differ within fixed-size lists of {size} structs")
-
-
-def _is_fixed_list(field: Field) -> bool:
-    return bool(field.children) and field.logical_type.startswith("fixed_size_list")
-
-
-def _list_size(field: Field) -> int:
-    digits = field.logical_type.rpartition(":")[2]
-    if not digits.isascii() or not digits.isdigit() or len(digits) > 10:
-        raise FormatError(f"list size in type {printable(field.logical_type)!r}")
-    return int(digits)

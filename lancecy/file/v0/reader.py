@@ -20,15 +20,15 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.encodings.model.block import Block
-from lancecy.encodings.model.chunks import page_runs
+from lancecy.encodings.model.block import Block, Reordered
+from lancecy.encodings.model.chunks import runs_of, whole_runs
 from lancecy.encodings.model.fields import spec_of
 from lancecy.encodings.model.ledger import ByteLedger
 from lancecy.encodings.model.spec import DictionaryOf, Spec, VarBinary
-from lancecy.encodings.v0.read import ColumnPages, ColumnSource, read_column, whole_pages
+from lancecy.encodings.v0.read import ColumnPages, ColumnSource, read_column
 from lancecy.encodings.v0.stats import bounded_leaves
 from lancecy.errors import FormatError, TruncatedError, UnsupportedError
-from lancecy.file.tail import FOOTER_BYTES, Footer, parse_footer
+from lancecy.file.tail import FOOTER_BYTES, Tail, parse_footer, read_tail
 from lancecy.file.v0.meta import (
     CELL_BYTES,
     PageTable,
@@ -51,11 +51,11 @@ from lancecy.stats import ColumnStats, StatsTable
 from lancecy.store.base import Memory
 from lancecy.store.reads import Ranges, Read, SourceFile, gather, named, value_read
 
-__all__ = ["TAIL_BYTES", "DictionaryFile", "V0Reader", "open_v0", "read_dictionary"]
+__all__ = ["DictionaryFile", "V0Reader", "open_v0", "read_dictionary"]
 
 Int64 = NDArray[np.int64]
 
-TAIL_BYTES = 64 << 10
+_NO_RUNS = PageRuns(*np.empty((3, 0), np.int64))
 
 DictionaryKey: TypeAlias = tuple[DictionaryRef | None, str]
 
@@ -117,9 +117,11 @@ def _open(
     limits: Limits,
     dictionary_source: SourceFile | None,
 ) -> Read[V0Reader]:
-    tail = yield from _read_from(source, max(0, source.size - TAIL_BYTES), _Tail(source.size))
+    tail = yield from read_tail(source)
     footer = parse_footer(tail.memory)
-    tail, metadata = yield from _read_metadata(source, footer, tail, limits)
+    hint = f"; its footer is that of version {footer.major}.{footer.minor}" if footer.is_v2 else ""
+    tail, block = yield from _read_block(source, footer.position, tail, "metadata", hint)
+    metadata = decode_metadata(block, limits)
     position = metadata.page_table_position
     if position > source.size - FOOTER_BYTES:
         raise FormatError("the page table lies outside the file", position=position)
@@ -131,11 +133,14 @@ def _open(
     stop = min(source.size - FOOTER_BYTES, position + (last_id + 1) * num_batches * CELL_BYTES)
     tail = yield from _read_from(source, position, tail)
     known = _known(tuple(fields), frozenset(present))
-    data, candidates = tail.slice(position, stop), origin_candidates(field_ids)
+    data, candidates = tail.part(position, max(0, stop - position)), origin_candidates(field_ids)
     is_hidden = len(present) < len(field_ids)
     if is_hidden:
         # The field of the first row may have moved to another file; the file's own manifest still lists it.
-        tail, written = yield from _written_ids(source, metadata, tail, limits)
+        written: list[int] = []
+        if metadata.manifest_position:
+            _, block = yield from _read_block(source, metadata.manifest_position, tail, "embedded manifest")
+            written = decode_field_ids(block, limits)
         if written and set(present) <= set(written):
             candidates = written_candidates(written, data, metadata.row_starts.size - 1)
     table = choose_origin(
@@ -144,29 +149,7 @@ def _open(
     return V0Reader(source, frozenset(present), metadata, table, dict(known), limits, dictionary_source)
 
 
-def _written_ids(
-    source: SourceFile, metadata: V0Metadata, tail: _Tail, limits: Limits
-) -> Read[tuple[_Tail, list[int]]]:
-    """Ids of the embedded manifest; none if the file has no manifest."""
-    position, end = metadata.manifest_position, source.size - FOOTER_BYTES
-    if position == 0:
-        return tail, []
-    if position > end - 4:
-        raise FormatError("the embedded manifest lies outside the file", position=position)
-    tail = yield from _read_from(source, position, tail)
-    block = tail.slice(position, end)
-    (length,) = struct.unpack("<I", block[:4].tobytes())
-    if length > block.size - 4:
-        raise TruncatedError(
-            f"the embedded manifest claims {length} bytes, where {block.size - 4} are left", position=position
-        )
-    return tail, decode_field_ids(block[4 : 4 + length], limits)
-
-
 # The files of a table have the same fields.
-_spec_of = lru_cache(maxsize=8192)(spec_of)
-
-
 @lru_cache(maxsize=64)
 def _known(fields: tuple[Field, ...], ids: frozenset[int]) -> tuple[tuple[int, Spec], ...]:
     """Specs of the fields in the file; an unsupported type is an error only when it is read."""
@@ -178,49 +161,36 @@ def _known(fields: tuple[Field, ...], ids: frozenset[int]) -> tuple[tuple[int, S
     return tuple(specs)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Tail:
-    """The bytes of a file from ``start`` to its end."""
-
-    start: int
-    memory: Memory = field(default_factory=lambda: np.empty(0, np.uint8))
-
-    def slice(self, start: int, stop: int) -> Memory:
-        return self.memory[start - self.start : max(start, stop) - self.start]
-
-
-def _read_from(source: SourceFile, start: int, tail: _Tail) -> Read[_Tail]:
+def _read_from(source: SourceFile, start: int, tail: Tail) -> Read[Tail]:
     """Read the file from ``start`` on; one round of requests for the bytes missing from ``tail``."""
     if start >= tail.start:
         return tail
     missing = tail.start - start
     (span,) = yield [Ranges(source, np.array([start], np.int64), np.array([missing], np.int64))]
     if span.memory.size == source.size:
-        return _Tail(0, span.memory)  # a memory map has everything
+        return Tail(0, span.memory)  # a memory map has everything
     at = int(span.positions[0])
     front = span.memory[at : at + missing]
     if front.size != missing:
         raise TruncatedError(f"the store returned {front.size} of {missing} bytes at {start}", position=start)
-    return _Tail(start, front if tail.memory.size == 0 else np.concatenate((front, tail.memory)))
+    return Tail(start, np.concatenate((front, tail.memory)))
 
 
-def _read_metadata(
-    source: SourceFile, footer: Footer, tail: _Tail, limits: Limits
-) -> Read[tuple[_Tail, V0Metadata]]:
+def _read_block(
+    source: SourceFile, position: int, tail: Tail, what: str, hint: str = ""
+) -> Read[tuple[Tail, Memory]]:
+    """A message that is stored after its length, and the file from there on."""
     end = source.size - FOOTER_BYTES
-    if not 0 <= footer.position <= end - 4:
-        hint = f"; its footer is that of version {footer.major}.{footer.minor}" if footer.is_v2 else ""
-        raise FormatError(
-            f"metadata at {footer.position} lies outside the file{hint}", position=footer.position
-        )
-    tail = yield from _read_from(source, footer.position, tail)
-    block = tail.slice(footer.position, end)
+    if not 0 <= position <= end - 4:
+        raise FormatError(f"the {what} lies outside the file{hint}", position=position)
+    tail = yield from _read_from(source, position, tail)
+    block = tail.part(position, end - position)
     (length,) = struct.unpack("<I", block[:4].tobytes())
     if length > block.size - 4:
         raise TruncatedError(
-            f"the metadata claims {length} bytes, where {block.size - 4} are left", position=footer.position
+            f"the {what} claims {length} bytes, where {block.size - 4} are left", position=position
         )
-    return tail, decode_metadata(block[4 : 4 + length], limits)
+    return tail, block[4 : 4 + length]
 
 
 # -- reading -------------------------------------------------------------------------
@@ -262,7 +232,7 @@ def _read_dictionary(
         table, field, spec.values, starts, source.size, limits, ledger
     )
     column = ColumnSource(source, pages, _dictionary_of_dictionary, ledger)
-    return (yield from read_column(spec.values, field.id, column, whole_pages(np.diff(starts))))
+    return (yield from read_column(spec.values, field.id, column, whole_runs(np.diff(starts))))
 
 
 def _dictionary_of_dictionary(column_id: int) -> Read[Block]:
@@ -312,7 +282,7 @@ class V0Reader:
         self._known = known
         self._limits = limits
         self._dictionary_source = dictionary_source
-        self._all_runs = whole_pages(np.diff(metadata.row_starts))
+        self._all_runs = whole_runs(np.diff(metadata.row_starts))
         self._columns: dict[Field, tuple[Spec, ColumnSource]] = {}
         # Readers with the same dictionary file share one copy of each dictionary.
         shared = dictionary_source if isinstance(dictionary_source, DictionaryFile) else None
@@ -349,9 +319,16 @@ class V0Reader:
         return named(self._read(fields, selection), self.source.path)
 
     def _read(self, fields: Sequence[Field], selection: RowSelection) -> Read[dict[int, Block]]:
-        whole = selection.num_rows == self.num_rows and selection.is_all
-        runs = self._all_runs if whole else page_runs(self._row_starts, selection)
+        if selection.num_rows != self.num_rows:
+            raise ValueError(f"a selection over {selection.num_rows} rows cannot choose from {self.num_rows}")
+        runs = self._all_runs
+        order: Int64 | None = None
+        if not selection.is_all:
+            ordered, order = selection.in_file_order()
+            runs = runs_of(self._row_starts, ordered) if len(ordered) else _NO_RUNS
         blocks = yield from gather([self._read_field(field, runs) for field in fields])
+        if order is not None:
+            blocks = [Reordered(order.size, block, order) for block in blocks]
         return {field.id: block for field, block in zip(fields, blocks, strict=True)}
 
     def _read_field(self, field: Field, runs: PageRuns) -> Read[Block]:
@@ -366,7 +343,7 @@ class V0Reader:
         found = self._columns.get(field)
         if found is None:
             _check_no_blobs(field)
-            spec = _spec_of(field)
+            spec = spec_of(field)
             size, ledger = self.source.size, self._ledger
             pages = check_pages(self._table, field, spec, self._row_starts, size, self._limits, ledger)
             nodes = {node.id: node for node in field.walk()}

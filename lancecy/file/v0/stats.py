@@ -29,9 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.encodings.model.block import Block, FixedWidth, VariableWidth
+from lancecy.encodings.model.chunks import whole_runs
 from lancecy.encodings.model.fields import spec_of
 from lancecy.encodings.model.spec import NullOf, Plain, Spec, VarBinary
-from lancecy.encodings.v0.read import ColumnSource, read_column, whole_pages
+from lancecy.encodings.v0.read import ColumnSource, read_column
 from lancecy.encodings.v0.stats import BYTE_KINDS, TEXT_KINDS, bounds_kind, number_dtype
 from lancecy.errors import FormatError
 from lancecy.file.v0.meta import CELL_BYTES, PageTable, check_pages
@@ -161,7 +162,7 @@ def _read_page(stored: StoredStats, part: Field, spec: Spec, limits: Limits) -> 
     starts = np.array([0, stored.num_units], np.int64)
     pages = check_pages(stored.table, part, spec, starts, stored.file.size, limits)
     source = ColumnSource(stored.file, pages, _no_dictionary)
-    return (yield from read_column(spec, part.id, source, whole_pages(pages[part.id].lengths)))
+    return (yield from read_column(spec, part.id, source, whole_runs(pages[part.id].lengths)))
 
 
 def _no_dictionary(column_id: int) -> Read[Block]:

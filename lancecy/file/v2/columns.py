@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lancecy.encodings.model.layouts import PageSpec, is_structural
 from lancecy.encodings.model.ledger import ByteLedger
@@ -35,8 +34,6 @@ from lancecy.store.cache import ByteCache
 from lancecy.store.reads import Read, SourceFile
 
 __all__ = ["FileColumns", "Layout", "layout_of", "may_continue"]
-
-Int64 = NDArray[np.int64]
 
 
 class FileColumns:

@@ -158,7 +158,7 @@ class V2Reader:
             raise ValueError(f"a selection over {selection.num_rows} rows cannot choose from {self.num_rows}")
         if len(selection) == 0:
             return {field.id: AllNull(0) for field in fields}
-        ordered, order = _ascending(selection)
+        ordered, order = selection.in_file_order()
         known = [prepared for field in fields if (prepared := self.columns.prepared.get(field)) is not None]
         if len(known) < len(fields):
             self.columns.parse(fields)
@@ -318,12 +318,3 @@ class V2Reader:
         Pages are those of the first requested column. Columns with different pages are left out.
         """
         return value_read(null_stats(paths, self.columns.known, self.num_rows)[0])
-
-
-def _ascending(selection: RowSelection) -> tuple[RowSelection, Int64 | None]:
-    """The selection in ascending order without duplicates, and the indices that restore its order."""
-    rows = selection.indices
-    if rows is None or selection.is_ascending:
-        return selection, None
-    unique, order = np.unique(rows, return_inverse=True)
-    return RowSelection(selection.num_rows, indices=unique), order.astype(np.int64, copy=False)

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lancecy.encodings.model.layouts import BlobPage, PageSpec
 from lancecy.encodings.model.spec import EndedList, StructHeader
@@ -27,8 +26,6 @@ from lancecy.store.base import Memory
 from lancecy.store.reads import Fetch, Ranges, SourceFile
 
 __all__ = ["CopiedRows", "StoredColumn", "StoredPage", "check_copyable", "check_stored"]
-
-Int64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

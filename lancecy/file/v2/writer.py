@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from lancecy.encodings.arrow.columns import as_array
 from lancecy.encodings.arrow.from_arrow import block_of, narrowed, size_of
 from lancecy.encodings.arrow.map_nested import map_nested
-from lancecy.encodings.codecs.blobs import described_blobs, placed_blobs
+from lancecy.encodings.codecs.blobs import BlobPlaces, described_blobs, placed_blobs
 from lancecy.encodings.model.pages import EncodedPage
 from lancecy.encodings.v20.write import header_page, v20_pages
 from lancecy.encodings.v21.write.select_encoding import encode_page
@@ -36,9 +36,8 @@ from lancecy.file.v2.output import V2Output
 from lancecy.file.v2.sidecars import Sidecars
 from lancecy.file.v2.stored_pages import CopiedRows
 from lancecy.file.writable import check_writable
-from lancecy.records import dataclass
 from lancecy.schema import Field, Schema
-from lancecy.store.base import Memory, Store
+from lancecy.store.base import Store
 from lancecy.store.pools import submit
 
 __all__ = ["V2Writer"]
@@ -212,7 +211,8 @@ class V2Writer(StreamedWriter):
 
     def _placed(self, array: pa.Array, field: Field) -> pa.Array:
         if field.is_struct:
-            return described_blobs(array, field, _BlobWriter(self._output, self._sidecars), self._outside)
+            places = BlobPlaces(self._output.place, self._sidecars.share, self._sidecars.part)
+            return described_blobs(array, field, places, self._outside)
         return placed_blobs(array, field, self._output.place)
 
     def _flush(self, pending: _Pending, array: pa.Array, nbytes: int) -> None:
@@ -268,23 +268,6 @@ def _encoded(field: Field, array: pa.Array, version: tuple[int, int], first_row:
     except LanceError as error:
         place = f"column {printable(field.name)!r}, rows from {first_row} on"
         raise error.within(place) from error.__cause__
-
-
-@dataclass(frozen=True, slots=True)
-class _BlobWriter:
-    """Writes bytes of blobs; see ``BlobPlaces``."""
-
-    output: V2Output
-    sidecars: Sidecars
-
-    def place(self, memory: Memory, starts: Int64, lengths: Int64) -> Int64:
-        return self.output.place(memory, starts, lengths)
-
-    def share(self, memory: Memory, starts: Int64, lengths: Int64, most: int) -> tuple[Int64, Int64]:
-        return self.sidecars.share(memory, starts, lengths, most)
-
-    def part(self, memory: Memory, starts: Int64, lengths: Int64) -> Int64:
-        return self.sidecars.part(memory, starts, lengths)
 
 
 def _as_stored(field: Field) -> Field:

@@ -16,7 +16,6 @@ __all__ = [
     "distinct_pages",
     "gather_fixed",
     "place_spans",
-    "rows_to_pages",
 ]
 
 
@@ -53,25 +52,6 @@ def gather_fixed(
         fail(Fault.NEGATIVE if positions[first] < 0 else Fault.TRUNCATED, first)
     if positions.size:  # without positions nothing bounds the width
         out.reshape(positions.size, width)[:] = memory[positions[:, None] + np.arange(width)]
-
-
-@checked
-def rows_to_pages(
-    page_starts: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    out_page: NDArray[np.int64],
-    out_offset: NDArray[np.int64],
-) -> None:
-    """As :func:`lancecy.kernels.rows_to_pages`."""
-    if not page_starts.size:
-        raise ValueError("page_starts is empty")
-    same_length("out_page and out_offset need one entry per row", rows, out_page, out_offset)
-    _check_pages(page_starts)
-    outside = np.flatnonzero((rows < 0) | (rows >= page_starts[-1]))
-    if outside.size:
-        fail(Fault.ROW, int(outside[0]))
-    out_page[:] = np.searchsorted(page_starts, rows, side="right") - 1
-    out_offset[:] = rows - page_starts[out_page]
 
 
 @checked

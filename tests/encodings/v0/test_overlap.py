@@ -1,37 +1,13 @@
-"""How often rows are requested, and how many bytes of a file its columns have taken."""
+"""How many bytes of a file its columns have taken."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lancecy.encodings.model.ledger import ByteLedger
-from lancecy.encodings.v0.read import RequestedRows
 from lancecy.errors import FormatError
-from lancecy.rows import PageRuns
-
-RUNS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 12), st.integers(1, 6)), max_size=12)
-
-
-def runs_of(runs: list[tuple[int, int, int]]) -> PageRuns:
-    table = np.array(runs, np.int64).reshape(-1, 3)
-    return PageRuns(*(np.ascontiguousarray(table[:, i]) for i in range(3)))
-
-
-@given(RUNS)
-def test_times_is_how_often_the_most_wanted_row_is_wanted(runs: list[tuple[int, int, int]]) -> None:
-    wanted = [(page, row) for page, start, count in runs for row in range(start, start + count)]
-    assert RequestedRows(runs_of(runs)).times == max([1, *(wanted.count(row) for row in set(wanted))])
-
-
-def test_rows_at_the_end_of_a_page_are_not_those_of_the_next() -> None:
-    last = 2**32 - 1
-    assert RequestedRows(runs_of([(1, 0, 1), (0, last, 1), (2, 0, 5)])).times == 1
-    assert RequestedRows(runs_of([(2**28 - 1, last, 1)] * 3)).times == 3
 
 
 def test_ledger_counts_the_most_that_each_part_took() -> None:
@@ -46,16 +22,6 @@ def test_ledger_counts_the_most_that_each_part_took() -> None:
     ledger.charge(0, "pages", 50, 100)
     with pytest.raises(FormatError):
         ledger.charge(0, "pages", 51, 100)
-
-
-def test_ledger_has_counted_bytes() -> None:
-    ledger = ByteLedger()
-    assert ledger.has(3, "values", 0)
-    assert not ledger.has(3, "values", 1)
-    ledger.charge(3, "values", 7, 100)
-    assert ledger.has(3, "values", 7)
-    assert not ledger.has(3, "values", 8)
-    assert not ledger.has(3, "pages", 7)
 
 
 def test_more_than_a_file_holds_is_refused_at_once() -> None:

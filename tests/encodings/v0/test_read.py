@@ -12,9 +12,10 @@ import pytest
 from lancecy.encodings.arrow.to_arrow import to_arrow
 from lancecy.encodings.codecs import flat
 from lancecy.encodings.model.block import Block, FixedWidth, Pieces, VariableWidth
+from lancecy.encodings.model.chunks import whole_runs
 from lancecy.encodings.model.fields import spec_of
 from lancecy.encodings.model.spec import Plain
-from lancecy.encodings.v0.read import ColumnPages, ColumnSource, read_column, whole_pages
+from lancecy.encodings.v0.read import ColumnPages, ColumnSource, read_column
 from lancecy.errors import FormatError, LimitError, UnsupportedError
 from lancecy.rows import PageRuns
 from lancecy.schema import Field, parse_logical_type
@@ -153,7 +154,7 @@ def list_field(kind: str = "list", child: str = "int32") -> Field:
         [(0, 0, 2), (1, 0, 3), (2, 0, 3)],
         [(1, 1, 2)],
         [(2, 0, 1)],
-        [(1, 1, 1), (0, 0, 1), (1, 1, 1), (2, 2, 1)],
+        [(0, 0, 1), (1, 1, 1), (2, 2, 1)],
     ],
 )
 def test_lists(runs: list[tuple[int, int, int]], kind: str, width: int, is_mapped: bool, base: int) -> None:
@@ -268,7 +269,7 @@ def read_vectors(
 
 
 def whole(num_pages: int) -> PageRuns:
-    return whole_pages(np.full(num_pages, BIG // 1024 + 1))
+    return whole_runs(np.full(num_pages, BIG // 1024 + 1))
 
 
 def as_vectors(block: Block) -> np.ndarray:
@@ -352,7 +353,7 @@ def test_rounds_of_requests(kind: str, page: Page, rounds: int) -> None:
     files = Files(is_mapped=False)
     source = source_of(files, {0: [page] * 4}, gap=1)
     pages = source.pages[0]
-    runs = whole_pages(pages.lengths)
+    runs = whole_runs(pages.lengths)
     assert run(read_column(spec_of(leaf(kind)), 0, source, runs), files.fetch).length == 12
     assert len(files.rounds) == rounds
     assert all(len(requests) == 1 for requests in files.rounds)
@@ -362,7 +363,7 @@ def test_pages_that_follow_each_other_are_asked_for_as_one_range() -> None:
     files = Files(is_mapped=False)
     source = source_of(files, {0: [plain([1, 2, 3], "<i4")] * 5})
     run(
-        read_column(spec_of(leaf("int32")), 0, source, whole_pages(source.pages[0].lengths)),
+        read_column(spec_of(leaf("int32")), 0, source, whole_runs(source.pages[0].lengths)),
         files.fetch,
     )
     assert files.rounds[0][0].lengths.tolist() == [60]
@@ -422,13 +423,9 @@ def test_values_that_overlap_beyond_the_file_are_refused() -> None:
     )
     with pytest.raises(FormatError, match="overlap"):
         run(
-            read_column(spec_of(leaf("binary")), 0, source, whole_pages(np.ones(20, np.int64))),
+            read_column(spec_of(leaf("binary")), 0, source, whole_runs(np.ones(20, np.int64))),
             files.fetch,
         )
-    # The same row may be read as often as it is requested.
-    runs = PageRuns(np.zeros(20, np.int64), np.zeros(20, np.int64), np.ones(20, np.int64))
-    block = run(read_column(spec_of(leaf("binary")), 0, source, runs), files.fetch)
-    assert to_arrow(block, pa.binary()).to_pylist() == [data] * 20
 
 
 def test_more_than_32_bits_of_string_bytes_are_a_limit() -> None:
@@ -509,10 +506,6 @@ def test_lists_that_share_elements_are_refused_when_taken(kind: str) -> None:
     assert len(read(field, columns, runs_of((0, 0, 1)))[0]) == 50
     with pytest.raises(FormatError, match="lists overlap"):
         read(field, columns, runs_of((0, 0, 1), (0, 2, 1), (0, 4, 1)))
-    # Requesting one row twice allows twice its elements, but not those of a third row.
-    assert len(read(field, columns, runs_of((0, 2, 1), (0, 2, 1))).flatten()) == 100
-    with pytest.raises(FormatError, match="lists overlap"):
-        read(field, columns, runs_of((0, 0, 1), (0, 2, 1), (0, 2, 1)))
 
 
 def test_lists_of_several_pages_are_counted_together() -> None:
@@ -543,17 +536,6 @@ def test_strings_are_not_multiplied_by_lists_that_share_them() -> None:
     assert read(field, columns, runs_of(rows[3])).to_pylist() == [[b"x" * 400]]
     with pytest.raises(FormatError, match="columns overlap"):
         read(field, columns, runs_of(*rows))
-
-
-@pytest.mark.parametrize("rows", [[1, 1, 1], [0, 1, 0, 1, 2, 2], [2, 2, 1, 1, 0]])
-@pytest.mark.parametrize("child", ["int8", "binary"])
-def test_lists_may_be_taken_several_times(child: str, rows: list[int]) -> None:
-    values = [b"a", b"bb" * 90, b"c", b"d", b"e"]
-    items = plain(list(range(5)), "<i1") if child == "int8" else strings(values)
-    columns: Columns = {4: [lists([0, 1, 4, 5])], 5: [items]}
-    taken = read(list_of(leaf(child, field_id=5)), columns, runs_of(*((0, r, 1) for r in rows)))
-    elements = [*range(5)] if child == "int8" else values
-    assert taken.to_pylist() == [[elements[:1], elements[1:4], elements[4:]][row] for row in rows]
 
 
 def test_columns_cannot_share_the_text_of_a_file() -> None:

@@ -13,8 +13,8 @@ from lancecy.encodings.arrow.to_arrow import to_arrow
 from lancecy.encodings.model.block import Coded
 from lancecy.errors import FormatError, LimitError, TruncatedError, UnsupportedError
 from lancecy.file.base import FileReader
-from lancecy.file.open import open_file, opening, reader_key
-from lancecy.file.v0.reader import TAIL_BYTES
+from lancecy.file.open import opening
+from lancecy.file.tail import TAIL_BYTES
 from lancecy.limits import Limits
 from lancecy.proto import file_pb2, table_pb2
 from lancecy.rows import RowSelection
@@ -459,16 +459,8 @@ def test_other_versions_are_named(major: int, minor: int) -> None:
     files = Files()
     source = files.add("data/new.lance", b"")
     with pytest.raises(UnsupportedError, match="new.lance") as caught:
-        open_file(source, field_ids=[0], fields=[INTS], major=major, minor=minor, fetch=files.fetch)
+        run(opening(source, field_ids=[0], fields=[INTS], major=major, minor=minor), files.fetch)
     assert caught.value.feature == f"file version {major}.{minor}"
-
-
-def test_key_of_a_reader_changes_with_file_ids_and_dictionaries() -> None:
-    files = Files()
-    a, b = files.add("a", b"1"), files.add("b", b"1")
-    keys = [reader_key(a, [0]), reader_key(b, [0]), reader_key(a, [0, 1]), reader_key(a, [0], b)]
-    assert len(set(keys)) == 4
-    assert reader_key(files.add("a", b"1"), (0,)) == keys[0]
 
 
 @pytest.mark.parametrize("selection", [RowSelection.range(10, 0, 3), RowSelection.all(10)])

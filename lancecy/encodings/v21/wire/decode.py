@@ -22,15 +22,13 @@ from lancecy.encodings.model.layouts import (
     max_repetition,
 )
 from lancecy.encodings.v21.wire.nodes import (
-    NodeParser,
     check_buffers,
-    check_full_zip,
     check_levels,
     count_of,
-    dictionary_of,
-    has_index,
+    full_zip_of,
     layers_of,
     level_of,
+    mini_block_of,
     required,
 )
 from lancecy.encodings.v21.wire.planar import parse_planar
@@ -98,26 +96,8 @@ def _layout(message: Any, version: tuple[int, int], num_buffers: int, limits: Li
 
 
 def _mini_block(message: Any, version: tuple[int, int], num_buffers: int, limits: Limits) -> MiniBlock:
-    layers = layers_of(message.layers, limits)
-    values = NodeParser(version, limits)
-    layout = MiniBlock(
-        layers=layers,
-        rep=level_of(message, "rep_compression", version, limits),
-        definition=level_of(message, "def_compression", version, limits),
-        values=values.parse(required(message, "value_compression")),
-        dictionary=dictionary_of(message, version, limits),
-        num_dictionary_items=limits.check(
-            "dictionary_values", message.num_dictionary_items, "number of dictionary items"
-        ),
-        num_buffers=count_of(message.num_buffers, "number of value buffers"),
-        has_index=has_index(message.repetition_index_depth),
-        num_items=count_of(message.num_items, "number of items"),
-        is_large=message.has_large_chunk,
-    )
-    if layout.num_buffers != values.num_buffers:
-        raise FormatError(
-            f"chunks are said to have {layout.num_buffers} value buffers, their encoding has {values.num_buffers}"
-        )
+    layers, is_large = layers_of(message.layers, limits), message.has_large_chunk
+    layout = mini_block_of(message, message, "value_compression", layers, version, limits, is_large=is_large)
     check_levels(layers, layout.rep is not None, layout.definition is not None)
     check_buffers(num_buffers, {2 + (layout.dictionary is not None) + layout.has_index})
     return layout
@@ -147,23 +127,9 @@ def _constant(message: Any, version: tuple[int, int], num_buffers: int, limits: 
 
 def _full_zip(message: Any, version: tuple[int, int], num_buffers: int, limits: Limits) -> FullZip:
     layers = layers_of(message.layers, limits)
-    which = message.WhichOneof("details")
-    if which is None:
-        raise FormatError("a full-zip page has neither a width of values nor one of lengths")
-    layout = FullZip(
-        layers=layers,
-        rep_bits=message.bits_rep,
-        definition_bits=message.bits_def,
-        value_bits=message.bits_per_value if which == "bits_per_value" else None,
-        length_bits=message.bits_per_offset if which == "bits_per_offset" else None,
-        num_entries=count_of(message.num_items, "number of items"),
-        num_visible=count_of(message.num_visible_items, "number of visible items"),
-        values=NodeParser(version, limits).parse(required(message, "value_compression")),
-    )
-    check_full_zip(layout, limits)
+    layout, allowed = full_zip_of(message, message, "value_compression", layers, version, limits)
     check_levels(layers, layout.rep_bits > 0, layout.definition_bits > 0)
-    is_indexed = layout.length_bits is not None or max_repetition(layers) > 0
-    check_buffers(num_buffers, {2} if is_indexed else {1, 2})
+    check_buffers(num_buffers, allowed)
     return layout
 
 

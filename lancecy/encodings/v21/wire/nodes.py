@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lancecy.encodings.model.layouts import FullZip, Layer, max_definition, max_repetition
+from lancecy.encodings.model.layouts import FullZip, Layer, MiniBlock, max_definition, max_repetition
 from lancecy.encodings.model.spec import (
     BlockDictionary,
     ByteSplit,
@@ -39,14 +39,12 @@ from lancecy.limits import Limits
 __all__ = [
     "NodeParser",
     "check_buffers",
-    "check_full_zip",
-    "check_level",
     "check_levels",
     "count_of",
-    "dictionary_of",
-    "has_index",
+    "full_zip_of",
     "layers_of",
     "level_of",
+    "mini_block_of",
     "required",
     "stored_bits",
 ]
@@ -296,7 +294,7 @@ def _num_items(spec: Spec) -> int:
     return items
 
 
-def check_level(spec: Spec) -> None:
+def _check_level(spec: Spec) -> None:
     """Refuse a codec that levels cannot have: they are 16-bit numbers, plain, packed or in runs."""
     if not isinstance(spec, Plain | InlinePacked | PackedBlocks | RunLengths):
         raise UnsupportedError(f"levels coded as {type(spec).__name__}", feature=type(spec).__name__)
@@ -348,11 +346,11 @@ def level_of(message: Any, name: str, version: tuple[int, int], limits: Limits) 
     if not message.HasField(name):
         return None
     spec = NodeParser(version, limits).parse(getattr(message, name))
-    check_level(spec)
+    _check_level(spec)
     return spec
 
 
-def dictionary_of(message: Any, version: tuple[int, int], limits: Limits) -> Spec | None:
+def _dictionary_of(message: Any, version: tuple[int, int], limits: Limits) -> Spec | None:
     """The codec of the dictionary of a page, None if it has none."""
     if not message.HasField("dictionary"):
         return None
@@ -383,7 +381,7 @@ def count_of(value: int, what: str) -> int:
     return value
 
 
-def has_index(depth: int) -> bool:
+def _has_index(depth: int) -> bool:
     """Whether a page has a repetition index, from its depth."""
     if depth > 1:
         raise UnsupportedError(f"repetition indices of depth {depth}", feature="nested repetition index")
@@ -406,7 +404,77 @@ def check_buffers(num_buffers: int, allowed: set[int]) -> None:
         raise FormatError(f"a page has {num_buffers} buffers, its layout needs {min(allowed)}")
 
 
-def check_full_zip(layout: FullZip, limits: Limits) -> None:
+def mini_block_of(
+    message: Any,
+    levels: Any,
+    compression: str,
+    layers: tuple[Layer, ...],
+    version: tuple[int, int],
+    limits: Limits,
+    *,
+    is_large: bool,
+) -> MiniBlock:
+    """A layout of chunks, which messages of 2.1 and of 2.3 state alike.
+
+    Parameters
+    ----------
+    message, levels : messages
+        The page, and what has the codecs of its levels.
+    compression : str
+        The member of ``message`` with the encoding of the values.
+    """
+    values = NodeParser(version, limits)
+    layout = MiniBlock(
+        layers=layers,
+        rep=level_of(levels, "rep_compression", version, limits),
+        definition=level_of(levels, "def_compression", version, limits),
+        values=values.parse(required(message, compression)),
+        dictionary=_dictionary_of(message, version, limits),
+        num_dictionary_items=limits.check(
+            "dictionary_values", message.num_dictionary_items, "number of dictionary items"
+        ),
+        num_buffers=count_of(message.num_buffers, "number of value buffers"),
+        has_index=_has_index(levels.repetition_index_depth),
+        num_items=count_of(message.num_items, "number of items"),
+        is_large=is_large,
+    )
+    if layout.num_buffers != values.num_buffers:
+        raise FormatError(
+            f"chunks are said to have {layout.num_buffers} value buffers, their encoding has {values.num_buffers}"
+        )
+    return layout
+
+
+def full_zip_of(
+    message: Any,
+    levels: Any,
+    compression: str,
+    layers: tuple[Layer, ...],
+    version: tuple[int, int],
+    limits: Limits,
+) -> tuple[FullZip, set[int]]:
+    """A layout of single values, as :func:`mini_block_of`, and the numbers of buffers its page may have."""
+    which = message.WhichOneof("details")
+    if which is None:
+        raise FormatError("a full-zip page has neither a width of values nor one of lengths")
+    bits = getattr(message, which)
+    is_fixed = which == "bits_per_value"
+    layout = FullZip(
+        layers=layers,
+        rep_bits=levels.bits_rep,
+        definition_bits=levels.bits_def,
+        value_bits=bits if is_fixed else None,
+        length_bits=None if is_fixed else bits,
+        num_entries=count_of(message.num_items, "number of items"),
+        num_visible=count_of(message.num_visible_items, "number of visible items"),
+        values=NodeParser(version, limits).parse(required(message, compression)),
+    )
+    _check_full_zip(layout, limits)
+    is_indexed = not is_fixed or max_repetition(layers) > 0
+    return layout, {2} if is_indexed else {1, 2}
+
+
+def _check_full_zip(layout: FullZip, limits: Limits) -> None:
     """Refuse widths that a full-zip page cannot have."""
     if layout.value_bits is not None and layout.value_bits % 8:
         raise FormatError(f"full-zip values of {layout.value_bits} bits")

@@ -23,13 +23,11 @@ from lancecy.encodings.model.spec import Spec
 from lancecy.encodings.v21.wire.nodes import (
     NodeParser,
     check_buffers,
-    check_full_zip,
     check_levels,
     count_of,
-    dictionary_of,
-    has_index,
+    full_zip_of,
     layers_of,
-    level_of,
+    mini_block_of,
     required,
 )
 from lancecy.errors import FormatError
@@ -89,25 +87,7 @@ def _values(
 
 
 def _chunked(message: Any, layers: tuple[Layer, ...], is_dense: bool, limits: Limits) -> MiniBlock:
-    parser = NodeParser(VERSION, limits)
-    block = MiniBlock(
-        layers=layers,
-        rep=level_of(message.levels, "rep_compression", VERSION, limits),
-        definition=level_of(message.levels, "def_compression", VERSION, limits),
-        values=parser.parse(required(message, "compression")),
-        dictionary=dictionary_of(message, VERSION, limits),
-        num_dictionary_items=limits.check(
-            "dictionary_values", message.num_dictionary_items, "number of dictionary items"
-        ),
-        num_buffers=count_of(message.num_buffers, "number of value buffers"),
-        has_index=has_index(message.levels.repetition_index_depth),
-        num_items=count_of(message.num_items, "number of items"),
-        is_large=True,
-    )
-    if block.num_buffers != parser.num_buffers:
-        raise FormatError(
-            f"chunks are said to have {block.num_buffers} value buffers, their encoding has {parser.num_buffers}"
-        )
+    block = mini_block_of(message, message.levels, "compression", layers, VERSION, limits, is_large=True)
     if is_dense:
         check_levels(layers, block.rep is not None, block.definition is not None)
     elif block.rep is not None or block.definition is not None or block.has_index:
@@ -118,26 +98,12 @@ def _chunked(message: Any, layers: tuple[Layer, ...], is_dense: bool, limits: Li
 def _zipped(
     message: Any, layers: tuple[Layer, ...], is_dense: bool, limits: Limits
 ) -> tuple[FullZip, set[int]]:
-    which = message.WhichOneof("details")
-    if which is None:
-        raise FormatError("a zipped page has neither a width of values nor one of lengths")
-    zipped = FullZip(
-        layers=layers,
-        rep_bits=message.levels.bits_rep,
-        definition_bits=message.levels.bits_def,
-        value_bits=message.bits_per_value if which == "bits_per_value" else None,
-        length_bits=message.bits_per_length if which == "bits_per_length" else None,
-        num_entries=count_of(message.num_items, "number of items"),
-        num_visible=count_of(message.num_visible_items, "number of visible items"),
-        values=NodeParser(VERSION, limits).parse(required(message, "compression")),
-    )
-    check_full_zip(zipped, limits)
+    zipped, allowed = full_zip_of(message, message.levels, "compression", layers, VERSION, limits)
     if is_dense:
         check_levels(layers, zipped.rep_bits > 0, zipped.definition_bits > 0)
     elif zipped.rep_bits or zipped.definition_bits:
         raise FormatError("a sparse page has levels")
-    is_indexed = zipped.length_bits is not None or max_repetition(layers) > 0
-    return zipped, {2} if is_indexed else {1, 2}
+    return zipped, allowed
 
 
 # -- sparse structure -------------------------------------------------------------------

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lancecy.encodings.codecs.blobs import blob_numbers
 from lancecy.encodings.model.block import FixedWidth, Structured
@@ -23,8 +22,6 @@ from lancecy.encodings.v21.write.shred import ShreddedLeaf
 from lancecy.errors import UnsupportedError, printable
 
 __all__ = ["write_blob_page"]
-
-Int64 = NDArray[np.int64]
 
 
 def write_blob_page(leaf: ShreddedLeaf) -> EncodedPage:

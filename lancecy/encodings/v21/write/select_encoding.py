@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from lancecy.encodings.codecs.flat import flattened, width_of
+from lancecy.encodings.codecs.flat import flattened
 from lancecy.encodings.codecs.packed import check_members, packed_fields, packed_rows
 from lancecy.encodings.model.block import Coded, FixedList, FixedWidth, Structured, VariableWidth
 from lancecy.encodings.model.pages import EncodedPage
@@ -106,7 +106,8 @@ def _packed(leaf: ShreddedLeaf, rows: Structured, version: Version) -> EncodedPa
 
 def _fixed_lists(leaf: ShreddedLeaf, block: FixedList, version: Version) -> EncodedPage | None:
     # Full-zip pages hold booleans in whole bytes only.
-    if width_of(block) >= WIDE * 8 and flattened(block)[1][-1][1] % 8 == 0:
+    widths = [bits for _, bits in flattened(block)[1]]
+    if sum(widths) >= WIDE * 8 and widths[-1] % 8 == 0:
         return write_full_zip(leaf)
     values = plain_values(block)
     return None if values is None else write_mini_block(leaf, values, version >= (2, 2))
