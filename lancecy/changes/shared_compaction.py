@@ -7,7 +7,7 @@ scheduler may repeat tasks. The names of all new files end in the same tag, by w
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 
 from lancecy.changes.base import Change
@@ -15,10 +15,12 @@ from lancecy.changes.compact import CompactionPlan, CompactionTask, RewriteResul
 from lancecy.changes.options import CommitRequest, WriteRequest
 from lancecy.changes.planning import planned_move
 from lancecy.changes.shared import SharedWrite
+from lancecy.changes.shared_tasks import Engine
 from lancecy.records import dataclass
 from lancecy.scanning.context import context_for
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanSpec
+from lancecy.session import Session
 from lancecy.table.commit.options import Origin
 
 __all__ = ["SharedCompaction", "rewritten_by"]
@@ -43,20 +45,21 @@ class SharedCompaction:
     spec: ScanSpec
     tasks: tuple[CompactionTask, ...]
 
-    def run(self, number: int) -> str:
+    def run(self, number: int, session: Session | None = None) -> str:
         """Run one task on a worker, and return its result as JSON.
 
         Parameters
         ----------
         number : int
             Index of the task.
+        session : Session, optional
 
         Raises
         ------
         LanceError
             Rows cannot be read or written, or the compaction was given up; no file of the task is left behind.
         """
-        context = context_for(self.spec, self.shared.session)
+        context = context_for(self.spec, session or self.shared.session)
         files, result = self.tasks[number].rewritten(
             context, durable=self.shared.options.durable, tag=self.shared.tag
         )
@@ -81,7 +84,7 @@ class SharedCompaction:
 
 
 def rewritten_by(
-    run: Callable[[SharedCompaction], Iterable[str]],
+    run: Engine,
     dataset: Change,
     commit: CommitRequest,
     embed_credentials: bool,
@@ -92,8 +95,7 @@ def rewritten_by(
 
     Parameters
     ----------
-    run : function of a SharedCompaction
-        Calls its ``run`` for each task on some worker, and returns what these return.
+    run : Engine
     dataset : Change
         At the version that was planned.
     commit : CommitRequest
@@ -131,6 +133,6 @@ def rewritten_by(
     spec = ScanSpec(sent, snapshot.version, ScanRequest(), snapshot.identity)
     compaction = SharedCompaction(shared, spec, plan.tasks)
     with shared.awaited():
-        results = [RewriteResult.from_json(text) for text in run(compaction)]
+        results = [RewriteResult.from_json(text) for text in run(compaction, range(len(plan.tasks)))]
     written.extend((partial(compaction.remove, result), result) for result in results)
     return shared.ended

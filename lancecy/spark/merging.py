@@ -92,7 +92,7 @@ def merge(
         lancecy.spark.merge(spark.range(900, 1100), "numbers.lance", on="id")
         # {'num_inserted_rows': 100, 'num_updated_rows': 100, 'num_deleted_rows': 0}
     """
-    ds = opened(uri) if storage_options is None else opened(uri, storage_options=storage_options)
+    ds = opened(uri, storage_options=storage_options)
     builder = MergeInsertBuilder.of(ds, on, options)
     if num_partitions is not None and whole_number("num_partitions", num_partitions) < 1:
         raise ValueError(f"num_partitions is {num_partitions}, and at least 1 is needed")
