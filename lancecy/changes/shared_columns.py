@@ -188,6 +188,6 @@ def _shared(
         (None,),
     )
     shared = share_planned(folder, snapshot, WriteRequest("append"), embed_credentials=embed_credentials)
-    spec = ScanSpec(shared.location, snapshot.version, ScanRequest(), snapshot.identity)
+    spec = ScanSpec.of(snapshot, ScanRequest(), embed_credentials)
     stated = BatchUDF(function.func, columns)
     return SharedColumns(spec, stated, names, batch_size, first_id, shared)

@@ -6,26 +6,22 @@ scheduler may repeat tasks. The names of all new files end in the same tag, by w
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from functools import partial
 
 from lancecy.changes.base import Change
 from lancecy.changes.compact import CompactionPlan, CompactionTask, RewriteResult, Written
-from lancecy.changes.options import CommitRequest, WriteRequest
+from lancecy.changes.options import WriteRequest
 from lancecy.changes.planning import planned_move
-from lancecy.changes.shared import SharedWrite
+from lancecy.changes.shared import SharedWrite, share_planned
 from lancecy.changes.shared_tasks import Engine
 from lancecy.records import dataclass
 from lancecy.scanning.context import context_for
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanSpec
 from lancecy.session import Session
-from lancecy.table.commit.options import Origin
 
 __all__ = ["SharedCompaction", "rewritten_by"]
-
-_TAG_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -86,7 +82,7 @@ class SharedCompaction:
 def rewritten_by(
     run: Engine,
     dataset: Change,
-    commit: CommitRequest,
+    durable: bool,
     embed_credentials: bool,
     plan: CompactionPlan,
     written: list[Written],
@@ -98,7 +94,8 @@ def rewritten_by(
     run : Engine
     dataset : Change
         At the version that was planned.
-    commit : CommitRequest
+    durable : bool
+        Whether files are synced to disk.
     embed_credentials : bool
         Send the secrets of the storage options to the workers.
     plan : CompactionPlan
@@ -118,20 +115,10 @@ def rewritten_by(
     if not plan.tasks:
         return None
     snapshot, settings = dataset._snapshot, plan.tasks[0].settings
-    sent = snapshot.location.with_credentials(embed_credentials)
-    shared = SharedWrite(
-        sent,
-        planned_move(snapshot, settings.data_storage_version),
-        WriteRequest("append", target_bases=settings.target_bases, durable=commit.durable),
-        commit,
-        Origin(snapshot.version, snapshot.manifest_file.naming, snapshot.identity),
-        secrets.token_hex(_TAG_BYTES),
-        (),
-        True,
-        snapshot.session,
-    )
-    spec = ScanSpec(sent, snapshot.version, ScanRequest(), snapshot.identity)
-    compaction = SharedCompaction(shared, spec, plan.tasks)
+    files = planned_move(snapshot, settings.data_storage_version)
+    written_as = WriteRequest("append", target_bases=settings.target_bases, durable=durable)
+    shared = share_planned(files, snapshot, written_as, embed_credentials=embed_credentials)
+    compaction = SharedCompaction(shared, ScanSpec.of(snapshot, ScanRequest(), embed_credentials), plan.tasks)
     with shared.awaited():
         results = [RewriteResult.from_json(text) for text in run(compaction, range(len(plan.tasks)))]
     written.extend((partial(compaction.remove, result), result) for result in results)

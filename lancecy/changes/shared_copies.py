@@ -101,8 +101,7 @@ def copied_by_workers(
     asked = {**COPY_DEFAULTS, **options}
 
     def copy(newest: Snapshot, made: BaseCopies) -> None:
-        location = newest.location.with_credentials(embed_credentials)
-        spec = ScanSpec(location, newest.version, ScanRequest(), newest.identity)
+        spec = ScanSpec.of(newest, ScanRequest(), embed_credentials)
         tasks = tuple(_tasks([fragment.id for fragment in made.fragments]))
         run(SharedCopies(spec, made.base_id, tasks, asked["verify"]), range(len(tasks)))
         # The workers have compared the bytes; here is seen that this process finds the same files.

@@ -204,12 +204,7 @@ def create_shared_index(
         plan = IndexPlan.of(snapshot.schema, column, index_type, name)
         replaced = replaced_entries(context, plan, asked["replace"])
         shared = SharedIndex(
-            ScanSpec(
-                snapshot.location.with_credentials(embed_credentials),
-                snapshot.version,
-                ScanRequest(),
-                snapshot.identity,
-            ),
+            ScanSpec.of(snapshot, ScanRequest(), embed_credentials),
             plan.column,
             index_type
             if isinstance(index_type, str)

@@ -175,7 +175,7 @@ def _planned(
     snapshot = context.snapshot
     files = planned_move(snapshot, written.data_version)
     shared = share_planned(files, snapshot, written, embed_credentials=embed_credentials)
-    spec = ScanSpec(shared.location, snapshot.version, ScanRequest(), snapshot.identity)
+    spec = ScanSpec.of(snapshot, ScanRequest(), embed_credentials)
     # Fragments without a row that can match are not among the tasks.
     tasks = _by_fragments(plan(context, request, spec).tasks)
     return SharedUpdate(spec, dict(updates), where, instant, tasks, shared)

@@ -67,4 +67,4 @@ def compact(
     ds = opened(uri, storage_options=storage_options)
     request = RunRequest.of(options)
     run = partial(results, "compact", compute_kwargs)
-    return compacted(ds, request, partial(rewritten_by, run, ds, request.commit, embed_credentials))
+    return compacted(ds, request, partial(rewritten_by, run, ds, request.commit.durable, embed_credentials))

@@ -72,7 +72,7 @@ def compact(
     ds = opened(uri, storage_options=storage_options)
     request = RunRequest.of(options)
     run = partial(results, session, check_workers=check_workers)
-    return compacted(ds, request, partial(rewritten_by, run, ds, request.commit, embed_credentials))
+    return compacted(ds, request, partial(rewritten_by, run, ds, request.commit.durable, embed_credentials))
 
 
 def _active() -> SparkSession:

@@ -11,6 +11,7 @@ import pytest
 import lancecy
 from lancecy.changes.shared_columns import SharedColumns
 from lancecy.spark import columns
+from lancecy.spark.tasks import results
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,10 +32,9 @@ def test_executors_compute_columns(
 
     def twice(spark: SparkSession, found: SharedColumns, fragments: Any) -> list[str]:
         # All executors work twice, and results of the first time are lost, as those of killed attempts.
-        real(spark, found, fragments)
-        return real(spark, found, fragments)
+        results(spark, found, fragments)
+        return results(spark, found, fragments)
 
-    real = columns.results
     monkeypatch.setattr(columns, "results", twice)
     ds = lancecy.spark.add_columns(spark, tmp_path / "t", embed, ["a"], schema)
     assert ds.version == 3

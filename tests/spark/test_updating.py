@@ -10,6 +10,7 @@ import pytest
 import lancecy
 from lancecy.changes.shared_update import SharedUpdate
 from lancecy.spark import updating
+from lancecy.spark.tasks import results
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,12 +25,11 @@ def table(place: Path) -> lancecy.Dataset:
 
 def test_executors_update_rows(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alone, ds = table(tmp_path / "alone"), table(tmp_path / "t")
-    real = updating.results
 
     def twice(spark: SparkSession, update: SharedUpdate, numbers: Any) -> Any:
         # All executors work twice, and results of the first time are lost, as those of killed attempts.
-        real(spark, update, numbers)
-        return real(spark, update, numbers)
+        results(spark, update, numbers)
+        return results(spark, update, numbers)
 
     monkeypatch.setattr(updating, "results", twice)
     values: dict[str, Any] = {"s": lancecy.lit("new"), "a": "a + 100"}
