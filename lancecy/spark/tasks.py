@@ -27,7 +27,7 @@ from lancecy.scanning.plan import ScanPlan
 from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
 from lancecy.session import Session
 from lancecy.spark.convert import Converter
-from lancecy.spark.workers import carried, check
+from lancecy.spark.workers import Carried, check
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -148,7 +148,7 @@ def results(
 
 
 @dataclass(frozen=True, slots=True)
-class TaskRunner:
+class TaskRunner(Carried):
     """Runs tasks of a change on an executor.
 
     Attributes
@@ -160,9 +160,6 @@ class TaskRunner:
 
     tasks: SharedTasks
     wanted: tuple[int, ...]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return carried(__name__, "TaskRunner", self.tasks, self.wanted)
 
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Results of the wanted tasks whose positions are in the first column."""
@@ -192,7 +189,7 @@ def spare_collector() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskReader:
+class TaskReader(Carried):
     """Reads parts of a table on an executor.
 
     Attributes
@@ -206,9 +203,6 @@ class TaskReader:
     spec: ScanSpec
     parts: tuple[tuple[int, ...], ...]
     converter: Converter
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return carried(__name__, "TaskReader", self.spec, self.parts, self.converter)
 
     def narrowed(self, names: Sequence[str], batch_size: int, batch_bytes: int) -> TaskReader:
         """A reader of these columns only.
