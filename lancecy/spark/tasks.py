@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lancecy.api.scanners import Scanner
-from lancecy.changes.shared_tasks import SharedTasks
 from lancecy.limits import Limits
 from lancecy.records import dataclass
 from lancecy.scanning import run_task as tasks
@@ -31,6 +30,8 @@ from lancecy.spark.workers import Carried, check
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from lancecy.changes.shared_tasks import SharedTasks
 
 __all__ = [
     "TaskReader",
