@@ -24,7 +24,7 @@
 ``legacy``        rules for writing tables of format 0.1
 ``shared``        a distributed write, committed once
 ``compaction_*``  options, plan, files and copied pages of a compaction
-``shared_*``      a compaction whose tasks run on workers
+``shared_*``      changes whose tasks run on workers; ``shared_tasks`` says what an engine runs
 ``dask_parts``    partitions of Dask collections as parts of a distributed write
 ================  ==============================================================
 

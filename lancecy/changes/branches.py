@@ -130,7 +130,7 @@ class BranchStore:
 
     def replace_metadata(self, name: str, metadata: dict[str, str]) -> None:
         """Replace the metadata of a branch; errors as of :meth:`read`."""
-        self._run(replace_branch_file(name, replace(self.read(name), metadata=metadata), 4))
+        self._run(replace_branch_file(name, replace(self.read(name), metadata=metadata)))
 
     def create(self, name: str, start: Snapshot) -> tuple[TableLocation, Committed]:
         """Create a branch from a version; see ``table.branches.creation.create_branch`` for errors.

@@ -287,28 +287,17 @@ class Commits(Change):
         >>> lancecy.LanceDataset.commit_batch(ds, appends)["dataset"].count_rows()
         3
         """
-        access: CommitAccessOptions = {"storage_options": storage_options, "commit_lock": commit_lock}
-        location, session = located(dest, access)
         merged = merged_appends(transactions)
-        snapshot = newest_snapshot(location, session)
-        if snapshot is not None and detached:
-            snapshot = load_snapshot(location, merged.read_version, session=session)
-        if snapshot is None:
-            raise DatasetNotFoundError(f"there is no table at {location.uri}", kind="dataset")
-        flags.check_writable(snapshot.manifest.reader_flags, snapshot.manifest.writer_flags)
-        operation = operation_of(merged.operation, snapshot.manifest.base_paths)
-        request = CommitRequest(
-            properties=merged.transaction_properties,
-            attempts=max_retries,
+        snapshot = commit_prepared(
+            dest,
+            merged,
             detached=detached,
-            uuid=merged.uuid,
-            timeout=commit_timeout,
+            max_retries=max_retries,
+            commit_timeout=commit_timeout,
+            storage_options=storage_options,
+            commit_lock=commit_lock,
         )
-        done = commit_operation(
-            operation, location, session, snapshot, request, read_version=merged.read_version
-        )
-        opened = cast(Any, cls)(committed_snapshot(location, done.version, session, done.written))
-        return {"dataset": opened, "merged": merged}
+        return {"dataset": cast(Any, cls)(snapshot), "merged": merged}
 
 
 def merged_appends(transactions: Sequence[Transaction]) -> Transaction:

@@ -51,7 +51,6 @@ __all__ = ["CopiedDataset", "copy_dataset", "copy_groups", "newest_of_each"]
 
 # Manifests that are written at once; those of a group follow those of the group before.
 _GROUP = 16
-_TRIES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +314,7 @@ class _TableCopy:
             data = contents.manifest(branch, one)
             if self.places is not None:
                 data = with_places(data, place_of, one.path, self.main.limits)
-            outcome = run_on(versions.publish(one.version, one.naming, data, _TRIES), store)
+            outcome = run_on(versions.publish(one.version, one.naming, data), store)
             if outcome is Outcome.WON:
                 return
             # An external manifest store finishes the version of an earlier call, whose manifest may have no final name yet.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from lancecy.changes.new_columns import ColumnChange, ColumnPlan, Retries, data_
 from lancecy.changes.options import WriteRequest
 from lancecy.changes.planning import Plan
 from lancecy.changes.shared import SharedWrite, share_planned
+from lancecy.changes.shared_tasks import Engine
 from lancecy.errors import CommitError, FormatError
 from lancecy.keyword_options import whole_number
 from lancecy.records import dataclass
@@ -25,7 +26,7 @@ from lancecy.session import Session
 from lancecy.table.manifest import DataFile, Fragment
 from lancecy.write.metadata import FragmentMetadata
 
-__all__ = ["ColumnEngine", "SharedColumns", "add_shared_columns"]
+__all__ = ["SharedColumns", "add_shared_columns"]
 
 _TIMEOUT = timedelta(days=365)
 
@@ -53,13 +54,13 @@ class SharedColumns:
     first_id: int
     shared: SharedWrite
 
-    def fill(self, fragment: int, session: Session | None = None) -> str:
+    def run(self, number: int, session: Session | None = None) -> str:
         """Compute the columns of a fragment and write its file.
 
         Parameters
         ----------
-        fragment : int
-            Its id.
+        number : int
+            Id of the fragment.
         session : Session, optional
 
         Returns
@@ -80,35 +81,21 @@ class SharedColumns:
         plan = planner_of(self.function, self.read_columns, None, self.batch_size)(context, self.first_id)
         files = new_files(context.snapshot, self.shared.options.durable, self.shared.tag)
         try:
-            ((_, file),) = fill(context, plan, [context.metadata(fragment)], files)
+            ((_, file),) = fill(context, plan, [context.metadata(number)], files)
             if self.shared.is_given_up():
                 raise CommitError(
-                    f"the change of {self.spec.uri} was given up while the columns of fragment {fragment} were computed, "
+                    f"the change of {self.spec.uri} was given up while the columns of fragment {number} were computed, "
                     "or this worker does not see the folder of the table; the file was removed"
                 )
         except BaseException:
             files.remove()
             raise
-        return json.dumps(FragmentMetadata(fragment, (file,)).to_json())
-
-
-class ColumnEngine(Protocol):
-    """Runs tasks of new columns on workers."""
-
-    def __call__(self, columns: SharedColumns, fragments: Sequence[int]) -> list[str]:
-        """What ``SharedColumns.fill`` returns for each fragment.
-
-        Parameters
-        ----------
-        columns : SharedColumns
-        fragments : sequence of int
-            Their ids.
-        """
+        return json.dumps(FragmentMetadata(number, (file,)).to_json())
 
 
 def add_shared_columns(
     dataset: ColumnChange,
-    engine: ColumnEngine,
+    engine: Engine,
     function: Callable[[pa.RecordBatch], Any],
     read_columns: Sequence[str] | None,
     schema: pa.Schema | None,
@@ -122,7 +109,7 @@ def add_shared_columns(
     ----------
     dataset : Dataset
         Moves to the new version.
-    engine : ColumnEngine
+    engine : Engine
     function : function of a pyarrow.RecordBatch
     read_columns : sequence of str, optional
     schema : pyarrow.Schema, optional
@@ -201,6 +188,6 @@ def _shared(
         (None,),
     )
     shared = share_planned(folder, snapshot, WriteRequest("append"), embed_credentials=embed_credentials)
-    spec = ScanSpec(shared.location, snapshot.version, ScanRequest(), snapshot.identity)
+    spec = ScanSpec.of(snapshot, ScanRequest(), embed_credentials)
     stated = BatchUDF(function.func, columns)
     return SharedColumns(spec, stated, names, batch_size, first_id, shared)

@@ -6,24 +6,22 @@ scheduler may repeat tasks. The names of all new files end in the same tag, by w
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 
 from lancecy.changes.base import Change
 from lancecy.changes.compact import CompactionPlan, CompactionTask, RewriteResult, Written
-from lancecy.changes.options import CommitRequest, WriteRequest
+from lancecy.changes.options import WriteRequest
 from lancecy.changes.planning import planned_move
-from lancecy.changes.shared import SharedWrite
+from lancecy.changes.shared import SharedWrite, share_planned
+from lancecy.changes.shared_tasks import Engine
 from lancecy.records import dataclass
 from lancecy.scanning.context import context_for
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanSpec
-from lancecy.table.commit.options import Origin
+from lancecy.session import Session
 
 __all__ = ["SharedCompaction", "rewritten_by"]
-
-_TAG_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -43,20 +41,21 @@ class SharedCompaction:
     spec: ScanSpec
     tasks: tuple[CompactionTask, ...]
 
-    def run(self, number: int) -> str:
+    def run(self, number: int, session: Session | None = None) -> str:
         """Run one task on a worker, and return its result as JSON.
 
         Parameters
         ----------
         number : int
             Index of the task.
+        session : Session, optional
 
         Raises
         ------
         LanceError
             Rows cannot be read or written, or the compaction was given up; no file of the task is left behind.
         """
-        context = context_for(self.spec, self.shared.session)
+        context = context_for(self.spec, session or self.shared.session)
         files, result = self.tasks[number].rewritten(
             context, durable=self.shared.options.durable, tag=self.shared.tag
         )
@@ -81,9 +80,9 @@ class SharedCompaction:
 
 
 def rewritten_by(
-    run: Callable[[SharedCompaction], Iterable[str]],
+    run: Engine,
     dataset: Change,
-    commit: CommitRequest,
+    durable: bool,
     embed_credentials: bool,
     plan: CompactionPlan,
     written: list[Written],
@@ -92,11 +91,11 @@ def rewritten_by(
 
     Parameters
     ----------
-    run : function of a SharedCompaction
-        Calls its ``run`` for each task on some worker, and returns what these return.
+    run : Engine
     dataset : Change
         At the version that was planned.
-    commit : CommitRequest
+    durable : bool
+        Whether files are synced to disk.
     embed_credentials : bool
         Send the secrets of the storage options to the workers.
     plan : CompactionPlan
@@ -116,21 +115,11 @@ def rewritten_by(
     if not plan.tasks:
         return None
     snapshot, settings = dataset._snapshot, plan.tasks[0].settings
-    sent = snapshot.location.with_credentials(embed_credentials)
-    shared = SharedWrite(
-        sent,
-        planned_move(snapshot, settings.data_storage_version),
-        WriteRequest("append", target_bases=settings.target_bases, durable=commit.durable),
-        commit,
-        Origin(snapshot.version, snapshot.manifest_file.naming, snapshot.identity),
-        secrets.token_hex(_TAG_BYTES),
-        (),
-        True,
-        snapshot.session,
-    )
-    spec = ScanSpec(sent, snapshot.version, ScanRequest(), snapshot.identity)
-    compaction = SharedCompaction(shared, spec, plan.tasks)
+    files = planned_move(snapshot, settings.data_storage_version)
+    written_as = WriteRequest("append", target_bases=settings.target_bases, durable=durable)
+    shared = share_planned(files, snapshot, written_as, embed_credentials=embed_credentials)
+    compaction = SharedCompaction(shared, ScanSpec.of(snapshot, ScanRequest(), embed_credentials), plan.tasks)
     with shared.awaited():
-        results = [RewriteResult.from_json(text) for text in run(compaction)]
+        results = [RewriteResult.from_json(text) for text in run(compaction, range(len(plan.tasks)))]
     written.extend((partial(compaction.remove, result), result) for result in results)
     return shared.ended

@@ -6,19 +6,21 @@ Workers get ids of fragments and plan their copies themselves, so they know the 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from lancecy.changes.base_copies import BaseCopies, base_copies
 from lancecy.changes.file_copies import COPY_DEFAULTS, CopyFilesOptions, FileCopies, copy_to_base
+from lancecy.changes.shared_tasks import Engine
 from lancecy.expr.build import Filter
 from lancecy.records import dataclass
 from lancecy.scanning.context import context_for
 from lancecy.scanning.options import HasFragmentId
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanSpec
+from lancecy.session import Session
 from lancecy.table.snapshot import Snapshot
 
-__all__ = ["RunCopies", "SharedCopies", "copied_by_workers"]
+__all__ = ["SharedCopies", "copied_by_workers"]
 
 # Fragments of one task: few enough to spread, and enough to be worth a task.
 _TASK_FRAGMENTS = 8
@@ -45,33 +47,30 @@ class SharedCopies:
     tasks: tuple[tuple[int, ...], ...]
     verify: bool
 
-    def run(self, number: int) -> int:
+    def run(self, number: int, session: Session | None = None) -> str:
         """Make the copies of one task on a worker, and return their number.
 
         Parameters
         ----------
         number : int
             Index of the task.
+        session : Session, optional
 
         Raises
         ------
         LanceError
             As ``FileCopies.copy_files``.
         """
-        snapshot = context_for(self.spec).snapshot
+        snapshot = context_for(self.spec, session).snapshot
         wanted = set(self.tasks[number])
         chosen = [fragment for fragment in snapshot.fragments if fragment.id in wanted]
         made = base_copies(snapshot, chosen, self.base_id)
         copy_to_base(snapshot, made, verify=self.verify)
-        return len(made.files)
-
-
-RunCopies = Callable[[SharedCopies], Iterable[int]]
-"""Calls ``run`` of the copies for each task on some worker, and returns when all are done."""
+        return str(len(made.files))
 
 
 def copied_by_workers(
-    run: RunCopies,
+    run: Engine,
     dataset: FileCopies,
     fragments: Iterable[HasFragmentId | int] | Filter,
     filter: Filter,
@@ -83,7 +82,7 @@ def copied_by_workers(
 
     Parameters
     ----------
-    run : function of SharedCopies
+    run : Engine
     dataset : FileCopies
         Moves to the new version.
     fragments, filter, base
@@ -102,10 +101,9 @@ def copied_by_workers(
     asked = {**COPY_DEFAULTS, **options}
 
     def copy(newest: Snapshot, made: BaseCopies) -> None:
-        location = newest.location.with_credentials(embed_credentials)
-        spec = ScanSpec(location, newest.version, ScanRequest(), newest.identity)
+        spec = ScanSpec.of(newest, ScanRequest(), embed_credentials)
         tasks = tuple(_tasks([fragment.id for fragment in made.fragments]))
-        list(run(SharedCopies(spec, made.base_id, tasks, asked["verify"])))
+        run(SharedCopies(spec, made.base_id, tasks, asked["verify"]), range(len(tasks)))
         # The workers have compared the bytes; here is seen that this process finds the same files.
         copy_to_base(newest, made, verify=False)
 

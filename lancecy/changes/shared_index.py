@@ -8,10 +8,10 @@ marker stands in the table's folder as long; a worker that finishes a part and f
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import TypeAlias, TypedDict
+from typing import TypedDict
 
 from lancecy.changes.base import Change
 from lancecy.changes.index_segments import replaced_entries
@@ -19,6 +19,7 @@ from lancecy.changes.index_training import IndexPlan, merged, trained
 from lancecy.changes.index_upkeep import commit_indices
 from lancecy.changes.markers import WriteMarker
 from lancecy.changes.options import CommitRequest, Durability, is_durable
+from lancecy.changes.shared_tasks import Engine
 from lancecy.errors import CommitError, FormatError, LanceError
 from lancecy.index.write.index_types import IndexConfig, IndexKind
 from lancecy.keyword_options import whole_number
@@ -34,7 +35,7 @@ from lancecy.table.operations.index_section import covered
 from lancecy.table.paths import INDICES
 from lancecy.table.wire.indices import decode_index
 
-__all__ = ["INDEX_DEFAULTS", "IndexEngine", "SharedIndex", "SharedIndexOptions", "create_shared_index"]
+__all__ = ["INDEX_DEFAULTS", "SharedIndex", "SharedIndexOptions", "create_shared_index"]
 
 _TAG_BYTES = 8
 _TAG_LETTERS = len("00000000-0000-0000")
@@ -158,13 +159,9 @@ class SharedIndex:
             store.remove_folders([f"{store.uri}/{name}" for name in (*folders, INDICES)])
 
 
-IndexEngine: TypeAlias = Callable[[SharedIndex], Iterable[str]]
-"""Calls ``SharedIndex.run`` for every part on some worker, and returns what these return."""
-
-
 def create_shared_index(
     dataset: Change,
-    engine: IndexEngine,
+    engine: Engine,
     column: str,
     index_type: IndexKind,
     name: str | None,
@@ -177,7 +174,7 @@ def create_shared_index(
     ----------
     dataset : Change
         Moves to the version that is made.
-    engine : IndexEngine
+    engine : Engine
     column : str
     index_type : str or IndexConfig
     name : str, optional
@@ -207,12 +204,7 @@ def create_shared_index(
         plan = IndexPlan.of(snapshot.schema, column, index_type, name)
         replaced = replaced_entries(context, plan, asked["replace"])
         shared = SharedIndex(
-            ScanSpec(
-                snapshot.location.with_credentials(embed_credentials),
-                snapshot.version,
-                ScanRequest(),
-                snapshot.identity,
-            ),
+            ScanSpec.of(snapshot, ScanRequest(), embed_credentials),
             plan.column,
             index_type
             if isinstance(index_type, str)
@@ -226,7 +218,8 @@ def create_shared_index(
             commit_indices(dataset, [trained(context, plan, (), durable=commit.durable)], replaced, commit)
             return
         with shared.awaited(context):
-            entries = _once_each(shared, [decode_index(bytes.fromhex(text)) for text in engine(shared)])
+            texts = engine(shared, range(len(shared.parts)))
+            entries = _once_each(shared, [decode_index(bytes.fromhex(text)) for text in texts])
             made = merged(context, plan, entries, durable=commit.durable)
             commit_indices(dataset, [made], replaced, commit)
 

@@ -7,15 +7,16 @@ back, of each task once, so a scheduler may repeat tasks.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypedDict
 
 from lancecy.changes.base import Change
 from lancecy.changes.options import Durability, WriteRequest, is_durable
 from lancecy.changes.planning import planned_move
 from lancecy.changes.row_texts import numbers_of, text_of
 from lancecy.changes.shared import SharedWrite, share_planned
+from lancecy.changes.shared_tasks import Engine
 from lancecy.changes.update import UpdatedRows
 from lancecy.expr import time_now
 from lancecy.expr.build import Filter
@@ -28,7 +29,7 @@ from lancecy.scanning.task import ScanSpec, ScanTask
 from lancecy.session import Session
 from lancecy.write.metadata import FragmentMetadata
 
-__all__ = ["UPDATE_DEFAULTS", "SharedUpdate", "UpdateEngine", "UpdateOptions", "update_shared"]
+__all__ = ["UPDATE_DEFAULTS", "SharedUpdate", "UpdateOptions", "update_shared"]
 
 _BLOCK_BYTES = 128 << 20
 _TIMEOUT = timedelta(days=365)
@@ -105,13 +106,9 @@ class SharedUpdate:
         return json.dumps(result)
 
 
-UpdateEngine: TypeAlias = Callable[[SharedUpdate], Iterable[str]]
-"""Calls ``SharedUpdate.run`` for each task on some worker, and returns what these return."""
-
-
 def update_shared(
     dataset: Change,
-    engine: UpdateEngine,
+    engine: Engine,
     updates: Mapping[str, Any],
     where: Filter,
     options: UpdateOptions,
@@ -123,7 +120,7 @@ def update_shared(
     ----------
     dataset : Dataset
         Moves to the new version.
-    engine : UpdateEngine
+    engine : Engine
     updates, where
         As for ``Dataset.update``.
     options : UpdateOptions
@@ -152,7 +149,7 @@ def update_shared(
         if not update.tasks:
             return 0
         with update.shared.awaited():
-            results = [json.loads(text) for text in engine(update)]
+            results = [json.loads(text) for text in engine(update, range(len(update.tasks)))]
             parts = [
                 ([FragmentMetadata.from_json(part) for part in each["fragments"]], numbers_of(each["moved"]))
                 for each in results
@@ -178,7 +175,7 @@ def _planned(
     snapshot = context.snapshot
     files = planned_move(snapshot, written.data_version)
     shared = share_planned(files, snapshot, written, embed_credentials=embed_credentials)
-    spec = ScanSpec(shared.location, snapshot.version, ScanRequest(), snapshot.identity)
+    spec = ScanSpec.of(snapshot, ScanRequest(), embed_credentials)
     # Fragments without a row that can match are not among the tasks.
     tasks = _by_fragments(plan(context, request, spec).tasks)
     return SharedUpdate(spec, dict(updates), where, instant, tasks, shared)

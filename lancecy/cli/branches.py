@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import click
 
@@ -19,7 +20,7 @@ from lancecy.cli.options import (
     quiet_option,
     reference,
 )
-from lancecy.cli.output import bar, show_facts, show_json, show_rows, show_text, time_text
+from lancecy.cli.output import bar, show_facts, show_json, show_rows, show_text, show_values, time_text
 from lancecy.cli.writing import age, ask
 from lancecy.errors import printable
 from lancecy.records import dataclass
@@ -132,8 +133,7 @@ def _fast_forward(ds: Dataset, asked: _Request) -> None:
         show_json({"uri": ds.uri, "branch": asked.name, "dry_run": asked.dry_run, **asdict(done)})
         return
     said = "would copy:" if asked.dry_run else "copied:"
-    show_text(said if done.version != before else "nothing to do:")
-    show_facts([(key.replace("_", " "), f"{value:,}") for key, value in asdict(done).items()])
+    show_values(asdict(done), said=said if done.version != before else "nothing to do:")
 
 
 _ACTIONS: dict[str, Callable[[Dataset, _Request], None]] = {
@@ -168,9 +168,6 @@ _WITH_DRY_RUN = ("delete", "fast-forward")
 @quiet_option
 @as_json
 def branch(
-    uri: str,
-    storage_options: tuple[str, ...],
-    allowed_bases: tuple[str, ...],
     action: str,
     name: str | None,
     ref: Reference,
@@ -180,6 +177,7 @@ def branch(
     dry_run: bool,
     quiet: bool,
     as_json: bool,
+    **table: Any,
 ) -> None:
     """List the branches of the table at URI; other actions create, describe or delete one, or bring it to its parent.
 
@@ -201,4 +199,4 @@ def branch(
     asked = _Request(
         name or "", ref, pairs("--metadata", metadata), age(older_than), yes, dry_run, quiet, as_json
     )
-    _ACTIONS[action](opened(uri, None, storage_options, allowed_bases=allowed_bases), asked)
+    _ACTIONS[action](opened(**table), asked)

@@ -11,7 +11,7 @@ from lancecy.changes.clone_files import clone_files
 from lancecy.changes.deep_clone import copy_location
 from lancecy.changes.shallow_clone import check_apart
 from lancecy.cli.options import as_json, opened, quiet_option, storage_pairs, table_options
-from lancecy.cli.output import bar, show_facts, show_json, show_text
+from lancecy.cli.output import bar, show_json, show_values
 from lancecy.errors import ExistsError, printable
 from lancecy.table.placement import check_new_place
 from lancecy.table.refs import MAIN
@@ -98,8 +98,4 @@ def _show(said: str, facts: dict[str, Any], as_json: bool) -> None:
     if as_json:
         show_json({"dry_run": said.startswith("would"), **facts})
         return
-    show_text(said)
-    shown = {
-        key: f"{value:,}" if isinstance(value, int) else printable(value) for key, value in facts.items()
-    }
-    show_facts([(key.replace("_", " "), value) for key, value in shown.items()])
+    show_values(facts, said=said)

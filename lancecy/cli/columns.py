@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 import pyarrow as pa
 
@@ -50,9 +52,6 @@ __all__ = ["columns"]
 @quiet_option
 @as_json
 def columns(
-    uri: str,
-    storage_options: tuple[str, ...],
-    allowed_bases: tuple[str, ...],
     add: tuple[str, ...],
     rename: tuple[str, ...],
     cast: tuple[str, ...],
@@ -61,6 +60,7 @@ def columns(
     drop: tuple[str, ...],
     quiet: bool,
     as_json: bool,
+    **table: Any,
 ) -> None:
     """List the columns of the table at URI, after changing them if that is asked for.
 
@@ -69,7 +69,7 @@ def columns(
     """
     new = dict(_pair("--add", "NAME=SQL", text) for text in add)
     changes = _alterations(rename, cast, strict, loose)
-    ds = opened(uri, None, storage_options, allowed_bases=allowed_bases)
+    ds = opened(**table)
     with bar(quiet or as_json) as progress:
         if new:
             ds.add_columns(new, progress=progress)

@@ -10,9 +10,8 @@ import click
 from lancecy.api.datasets import Dataset
 from lancecy.changes.compact import Compaction
 from lancecy.changes.compaction_options import CompactionOptions
-from lancecy.cli.options import as_json, opened, place_options, quiet_option
-from lancecy.cli.output import bar, show_facts, show_json, show_text
-from lancecy.errors import printable
+from lancecy.cli.options import as_json, message_option, opened, place_options, quiet_option
+from lancecy.cli.output import bar, show_values
 
 __all__ = ["compact"]
 
@@ -30,14 +29,11 @@ __all__ = ["compact"]
     help="Fragments with a larger share of deleted rows are rewritten. Default: the table's configuration, or 0.1.",
 )
 @click.option("--reencode", is_flag=True, help="Encode all values anew, so that small pages are merged too.")
-@click.option("-m", "--message", help="Message stored with the version.")
+@message_option
 @click.option("--dry-run", is_flag=True, help="Only say what would be rewritten.")
 @quiet_option
 @as_json
 def compact(
-    uri: str,
-    storage_options: tuple[str, ...],
-    allowed_bases: tuple[str, ...],
     target_rows: int | None,
     deleted_share: float | None,
     reencode: bool,
@@ -45,9 +41,10 @@ def compact(
     dry_run: bool,
     quiet: bool,
     as_json: bool,
+    **table: Any,
 ) -> None:
     """Merge small neighbouring fragments of the table at URI, and remove deleted rows from its files."""
-    ds = opened(uri, None, storage_options, allowed_bases=allowed_bases)
+    ds = opened(**table)
     options: CompactionOptions = {
         "target_rows_per_fragment": target_rows,
         "materialize_deletions_threshold": deleted_share,
@@ -79,13 +76,4 @@ def _show(ds: Dataset, said: str, facts: dict[str, int], as_json: bool) -> None:
         **facts,
         "fragments": len(ds.get_fragments()),
     }
-    if as_json:
-        show_json(told)
-        return
-    show_text(said)
-    show_facts(
-        [
-            (key.replace("_", " "), f"{value:,}" if isinstance(value, int) else printable(str(value)))
-            for key, value in told.items()
-        ]
-    )
+    show_values(told, as_json, said)

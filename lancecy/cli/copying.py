@@ -8,7 +8,7 @@ import click
 
 from lancecy.api import copies
 from lancecy.changes.copy_dataset import CopiedDataset
-from lancecy.cli.options import as_json, pairs, quiet_option, storage_pairs
+from lancecy.cli.options import allow_option, as_json, pairs, quiet_option, storage_pairs, untrusted_option
 from lancecy.cli.output import bar, show_facts, show_json, show_text
 from lancecy.errors import printable
 from lancecy.table.refs import MAIN
@@ -53,14 +53,8 @@ __all__ = ["copy"]
     metavar="KEY=VALUE",
     help="A storage option for TARGET; by default it has those of SOURCE. May be repeated.",
 )
-@click.option(
-    "--allow-base",
-    "allowed_bases",
-    multiple=True,
-    metavar="PREFIX",
-    help="A place that the table's base paths may lead to, such as gs://bucket. May be repeated.",
-)
-@click.option("--untrusted", is_flag=True, help="Open a table from an untrusted source: see SECURITY.md.")
+@allow_option
+@untrusted_option
 @click.option("--dry-run", is_flag=True, help="Only say what would be copied.")
 @quiet_option
 @as_json

@@ -31,7 +31,7 @@ from lancecy.cli.options import (
     quiet_option,
     table_options,
 )
-from lancecy.cli.output import bar, show_facts, show_json
+from lancecy.cli.output import bar, show_json, show_values
 from lancecy.cli.sources import ENDINGS, FORMATS, STANDARD, is_pipe
 from lancecy.encodings.arrow.nulls import with_members
 from lancecy.errors import ExistsError, UnsupportedError, printable
@@ -399,8 +399,7 @@ def export(
     if as_json:
         show_json(facts)
     elif file != STANDARD:
-        texts = {name: f"{v:,}" if isinstance(v, int) else printable(v) for name, v in facts.items()}
-        show_facts(list(texts.items()))
+        show_values(facts)
 
 
 def _exported(

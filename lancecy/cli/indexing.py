@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from lancecy.api.datasets import Dataset
-from lancecy.cli.options import as_json, opened, place_options, quiet_option
+from lancecy.cli.options import as_json, message_option, opened, place_options, quiet_option
 from lancecy.cli.output import bar, show_facts, show_json, show_rows, time_text
 from lancecy.errors import printable
 from lancecy.index.write.index_types import INDEX_TYPES
@@ -41,13 +41,10 @@ _ACTIONS = ("list", "create", "zonemaps", "stats", "drop", "optimize")
     help="optimize: newest segments that become one with the fragments that none covers. Default: 1.",
 )
 @click.option("--retrain", is_flag=True, help="optimize: make the indices anew.")
-@click.option("-m", "--message", help="Message stored with the version.")
+@message_option
 @quiet_option
 @as_json
 def index(
-    uri: str,
-    storage_options: tuple[str, ...],
-    allowed_bases: tuple[str, ...],
     action: str,
     subjects: tuple[str, ...],
     index_type: str,
@@ -58,6 +55,7 @@ def index(
     message: str | None,
     quiet: bool,
     as_json: bool,
+    **table: Any,
 ) -> None:
     """List the indices of the table at URI; `create COLUMN`, `stats NAME`, `drop NAME` and `optimize [NAME ...]` do what they say.
 
@@ -65,7 +63,7 @@ def index(
     indices cover the rows that were added since they were made.
     """
     _check(action, subjects)
-    ds = opened(uri, None, storage_options, allowed_bases=allowed_bases)
+    ds = opened(**table)
     if action == "stats":
         _show_statistics(ds, subjects[0], as_json)
         return

@@ -6,12 +6,10 @@ from typing import Any
 
 import click
 
-from lancecy.api.datasets import Dataset
 from lancecy.changes.merge_insert import MergeInsertBuilder
 from lancecy.cli.options import as_json, opened, place_options, quiet_option
-from lancecy.cli.output import bar, show_facts, show_json, show_text
-from lancecy.cli.sources import FORMATS, STANDARD, inputs, rows_of
-from lancecy.errors import printable
+from lancecy.cli.output import bar, show_explanation, show_values
+from lancecy.cli.sources import STANDARD, format_option, inputs, rows_of
 
 __all__ = ["merge"]
 
@@ -46,20 +44,12 @@ __all__ = ["merge"]
     metavar="SQL",
     help="Delete rows of the table that no row of FILE matches and for which it is true.",
 )
-@click.option(
-    "--format",
-    "kind",
-    type=click.Choice(FORMATS),
-    help="Format of the files. Default: by their endings; of standard input by its first bytes.",
-)
+@format_option
 @click.option("--dry-run", is_flag=True, help="Only say which fragments, rows and bytes it would take.")
 @quiet_option
 @as_json
 def merge(
     files: tuple[str, ...],
-    uri: str,
-    storage_options: tuple[str, ...],
-    allowed_bases: tuple[str, ...],
     keys: tuple[str, ...],
     matched: str,
     condition: str | None,
@@ -69,23 +59,23 @@ def merge(
     dry_run: bool,
     quiet: bool,
     as_json: bool,
+    **table: Any,
 ) -> None:
     """Merge the rows of FILE... (as for write) into the table at URI: update those with the same keys, insert others."""
-    if uri == STANDARD:
+    if table["uri"] == STANDARD:
         raise click.UsageError("the table is named last: lancecy merge - URI")
     if condition is not None and matched != "update":
         raise click.UsageError("--if is for --matched update")
-    ds = opened(uri, None, storage_options, allowed_bases=allowed_bases)
+    ds = opened(**table)
     builder = _configured(ds.merge_insert(keys or None), matched, condition, not no_insert, others)
     with inputs(files) as sources, bar(quiet or as_json) as progress:
         rows = rows_of(sources, kind, progress, ds.schema)
         found: Any = builder.explain(rows) if dry_run else builder.execute(rows, progress=progress)
-    if not dry_run:
-        _show(ds, found, as_json)
-    elif as_json:
-        show_json(found.to_dict())
-    else:
-        show_text("\n".join(map(printable, str(found).split("\n"))))
+    if dry_run:
+        show_explanation(found, as_json)
+        return
+    counts = {f"{what}_rows": found[f"num_{what}_rows"] for what in ("inserted", "updated", "deleted")}
+    show_values({"uri": ds.uri, "version": ds.version, **counts}, as_json)
 
 
 def _configured(
@@ -100,17 +90,3 @@ def _configured(
     if inserts:
         builder = builder.when_not_matched_insert_all()
     return builder if others is None else builder.when_not_matched_by_source_delete(others)
-
-
-def _show(ds: Dataset, done: dict[str, int], as_json: bool) -> None:
-    told = {"uri": ds.uri, "version": ds.version}
-    told |= {f"{what}_rows": done[f"num_{what}_rows"] for what in ("inserted", "updated", "deleted")}
-    if as_json:
-        show_json(told)
-    else:
-        show_facts(
-            [
-                (key.replace("_", " "), f"{value:,}" if isinstance(value, int) else printable(value))
-                for key, value in told.items()
-            ]
-        )

@@ -15,11 +15,13 @@ from lancecy.table.refs.reference import Reference
 
 __all__ = [
     "Listed",
+    "allow_option",
     "as_csv",
     "as_json",
     "branch_uri",
     "column_option",
     "filter_option",
+    "message_option",
     "metadata_option",
     "names",
     "opened",
@@ -29,6 +31,7 @@ __all__ = [
     "reference",
     "storage_pairs",
     "table_options",
+    "untrusted_option",
     "version_options",
 ]
 
@@ -79,6 +82,7 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.removeprefix("-").isdecimal()
 
 
+message_option = click.option("-m", "--message", help="Message stored with the version.")
 quiet_option = click.option("--quiet", is_flag=True, help="No progress bar.")
 as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 as_csv = click.option("--csv", "as_csv", is_flag=True, help="CSV instead of a table.")
@@ -115,12 +119,16 @@ _storage_option = click.option(
 )
 
 
-_allow_option = click.option(
+allow_option = click.option(
     "--allow-base",
     "allowed_bases",
     multiple=True,
     metavar="PREFIX",
     help="A place that the table's base paths may lead to, such as gs://bucket. May be repeated.",
+)
+
+untrusted_option = click.option(
+    "--untrusted", is_flag=True, help="Open a table from an untrusted source: see SECURITY.md."
 )
 
 
@@ -156,7 +164,7 @@ def place_options(function: F) -> F:
         place = branch_uri(uri, branch, storage_options, allowed_bases=allowed_bases)
         return function(uri=place, storage_options=storage_options, allowed_bases=allowed_bases, **options)
 
-    return click.argument("uri")(_branch_option(_storage_option(_allow_option(on_branch))))  # type: ignore[return-value]
+    return click.argument("uri")(_branch_option(_storage_option(allow_option(on_branch))))  # type: ignore[return-value]
 
 
 def branch_uri(
@@ -192,10 +200,8 @@ def branch_uri(
 def table_options(function: F) -> F:
     """Add the argument URI and the options for opening it."""
     for decorate in (
-        click.option(
-            "--untrusted", is_flag=True, help="Open a table from an untrusted source: see SECURITY.md."
-        ),
-        _allow_option,
+        untrusted_option,
+        allow_option,
         _replica_option,
         _storage_option,
         _branch_option,

@@ -14,9 +14,9 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from rich import box
@@ -31,16 +31,22 @@ from lancecy.errors import LanceError, printable
 from lancecy.progress import Progress as Callback
 from lancecy.progress import Step
 
+if TYPE_CHECKING:
+    from lancecy.changes.explain import UpdateExplanation
+    from lancecy.changes.merging.plan import MergePlan
+
 __all__ = [
     "REMEDIES",
     "bar",
     "fail",
     "in_shell_terms",
     "show_csv",
+    "show_explanation",
     "show_facts",
     "show_json",
     "show_rows",
     "show_text",
+    "show_values",
     "time_text",
     "warn",
 ]
@@ -180,6 +186,41 @@ def show_facts(facts: Sequence[tuple[str, str]]) -> None:
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
         _print(Text.assemble((f"{name:>{width}}", "bold"), "  ", value), _console())
+
+
+def show_values(values: Mapping[str, object], as_json: bool = False, said: str = "") -> None:
+    """Print named values: as one JSON document, or one per line.
+
+    Parameters
+    ----------
+    values : mapping of str to object
+        Names with underscores, which are blanks for people.
+    as_json : bool
+    said : str
+        A line for people above them.
+    """
+    if as_json:
+        show_json(values)
+        return
+    if said:
+        show_text(said)
+    show_facts([(name.replace("_", " "), _value_text(value)) for name, value in values.items()])
+
+
+def _value_text(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{printable(k)}={printable(v)}" for k, v in value.items()) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else printable(value)
+
+
+def show_explanation(found: UpdateExplanation | MergePlan, as_json: bool) -> None:
+    """Print what a change would do."""
+    if as_json:
+        show_json(found.to_dict())
+    else:
+        show_text("\n".join(map(printable, str(found).split("\n"))))
 
 
 def show_rows(

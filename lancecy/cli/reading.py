@@ -31,13 +31,12 @@ from lancecy.cli.output import (
     bar,
     in_shell_terms,
     show_csv,
-    show_facts,
     show_json,
     show_rows,
     show_text,
+    show_values,
     time_text,
 )
-from lancecy.errors import printable
 from lancecy.inspection import files as inspection
 from lancecy.schema import Field
 from lancecy.table.refs.reference import Reference
@@ -64,19 +63,9 @@ def info(as_json: bool, **table: Any) -> None:
     """Show the table at URI: version, rows, fragments, files, bases."""
     ds = opened(**table)
     facts = ds.summary()
-    if as_json:
-        show_json(facts)
-    else:
-        told = {name: value for name, value in facts.items() if value not in (None, {})}
-        show_facts([(name.replace("_", " "), _fact(value)) for name, value in told.items()])
-
-
-def _fact(value: object) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{printable(k)}={printable(v)}" for k, v in value.items()) or "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else printable(value)
+    if not as_json:
+        facts = {name: value for name, value in facts.items() if value not in (None, {})}
+    show_values(facts, as_json)
 
 
 @click.command()

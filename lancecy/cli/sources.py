@@ -17,6 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import click
 import pyarrow as pa
 from click import UsageError
 
@@ -25,7 +26,7 @@ from lancecy.errors import printable
 from lancecy.progress import Progress, Step
 from lancecy.records import dataclass
 
-__all__ = ["ENDINGS", "FORMATS", "STANDARD", "Input", "inputs", "is_pipe", "rows_of"]
+__all__ = ["ENDINGS", "FORMATS", "STANDARD", "Input", "format_option", "inputs", "is_pipe", "rows_of"]
 
 STANDARD = "-"
 """The name of standard input and output."""
@@ -365,3 +366,10 @@ _OPENERS: dict[str, Callable[[str, pa.Schema | None], Opened]] = {
 }
 FORMATS = tuple(_OPENERS)
 """File formats by their ``--format`` names."""
+
+format_option = click.option(
+    "--format",
+    "kind",
+    type=click.Choice(FORMATS),
+    help="Format of the files. Default: by their endings; of standard input by its first bytes.",
+)

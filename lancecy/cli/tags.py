@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from lancecy.api.datasets import Dataset
@@ -22,14 +24,12 @@ __all__ = ["tag"]
 @metadata_option
 @as_json
 def tag(
-    uri: str,
-    storage_options: tuple[str, ...],
-    allowed_bases: tuple[str, ...],
     action: str,
     name: str | None,
     ref: Reference,
     metadata: tuple[str, ...],
     as_json: bool,
+    **table: Any,
 ) -> None:
     """List the tags of the table at URI; `create NAME [REF]`, `update NAME [REF]` and `delete NAME` change them.
 
@@ -37,7 +37,7 @@ def tag(
     An update takes REF, --metadata, which replaces what is stored, or both.
     """
     _check(action, name, ref, metadata)
-    ds = opened(uri, None, storage_options, allowed_bases=allowed_bases)
+    ds = opened(**table)
     if action != "list":
         _change(ds, action, name or "", ref, pairs("--metadata", metadata))
     _show(ds, as_json)

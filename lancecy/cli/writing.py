@@ -19,6 +19,7 @@ from lancecy.changes.options import WRITE_DEFAULTS
 from lancecy.cli.options import (
     as_json,
     filter_option,
+    message_option,
     opened,
     place_options,
     quiet_option,
@@ -26,8 +27,8 @@ from lancecy.cli.options import (
     storage_pairs,
     version_options,
 )
-from lancecy.cli.output import bar, show_facts, show_json, show_rows, show_text
-from lancecy.cli.sources import FORMATS, STANDARD, inputs, rows_of
+from lancecy.cli.output import bar, show_explanation, show_json, show_rows, show_text, show_values
+from lancecy.cli.sources import STANDARD, format_option, inputs, rows_of
 from lancecy.errors import DatasetNotFoundError, printable
 from lancecy.table.refs import MAIN
 from lancecy.table.refs.reference import Reference
@@ -49,12 +50,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
     show_default=True,
     help="Make a new table, add rows, or replace all rows.",
 )
-@click.option(
-    "--format",
-    "kind",
-    type=click.Choice(FORMATS),
-    help="Format of the files. Default: by their endings; of standard input by its first bytes.",
-)
+@format_option
 @click.option(
     "--file-version", help="Version of the data files: 0.1, 2.0, 2.1 or 2.2. Default: the table's, or 2.1."
 )
@@ -76,7 +72,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
     "--rows-per-file", type=click.IntRange(1), default=WRITE_DEFAULTS["max_rows_per_file"], show_default=True
 )
 @click.option("--stable-row-ids", is_flag=True, help="Rows of a new table have ids that survive compaction.")
-@click.option("-m", "--message", help="Message stored with the version.")
+@message_option
 @quiet_option
 @as_json
 def write(
@@ -134,15 +130,7 @@ def _base(text: str) -> DatasetBasePath:
 
 
 def _show(made: Dataset, facts: dict[str, Any], as_json: bool) -> None:
-    told = {"uri": made.uri, "version": made.version, **facts}
-    if as_json:
-        show_json(told)
-    else:
-        shown = [
-            (key.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value))
-            for key, value in told.items()
-        ]
-        show_facts([(key, printable(value)) for key, value in shown])
+    show_values({"uri": made.uri, "version": made.version, **facts}, as_json)
 
 
 @click.command()
@@ -152,16 +140,14 @@ def _show(made: Dataset, facts: dict[str, Any], as_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Only count the rows.")
 @as_json
 def delete(
-    uri: str,
-    storage_options: tuple[str, ...],
-    allowed_bases: tuple[str, ...],
     predicate: str,
     yes: bool,
     dry_run: bool,
     as_json: bool,
+    **table: Any,
 ) -> None:
     """Delete the rows of the table at URI for which PREDICATE, SQL such as "id < 10", is true."""
-    ds = opened(uri, None, storage_options, allowed_bases=allowed_bases)
+    ds = opened(**table)
     if dry_run or not yes:
         count = ds.count_rows(predicate)
         if dry_run:
@@ -187,27 +173,21 @@ def delete(
 @quiet_option
 @as_json
 def update(
-    uri: str,
-    storage_options: tuple[str, ...],
-    allowed_bases: tuple[str, ...],
     assignments: tuple[str, ...],
     filter_: str | None,
     yes: bool,
     dry_run: bool,
     quiet: bool,
     as_json: bool,
+    **table: Any,
 ) -> None:
     """Update the rows of the table at URI that --where chooses: --set 'price=price * 1.1' --where 'id < 10'."""
     updates = dict(map(_assignment, assignments))
     if len(updates) < len(assignments):
         raise UsageError("--set has a column twice")
-    ds = opened(uri, None, storage_options, allowed_bases=allowed_bases)
+    ds = opened(**table)
     if dry_run:
-        found = ds.explain_update(updates, filter_)
-        if as_json:
-            show_json(found.to_dict())
-        else:
-            show_text("\n".join(map(printable, str(found).split("\n"))))
+        show_explanation(ds.explain_update(updates, filter_), as_json)
         return
     if filter_ is None and not yes:
         ask(f"Update all {ds.count_rows():,} rows of {printable(ds.uri)}?")
@@ -243,23 +223,21 @@ def ask(question: str) -> None:
 @click.option("--dry-run", is_flag=True, help="Only say what would be restored.")
 @as_json
 def restore(
-    uri: str,
-    storage_options: tuple[str, ...],
-    allowed_bases: tuple[str, ...],
     number: Reference,
     version: Reference,
     asof: str | None,
     tag: str | None,
     dry_run: bool,
     as_json: bool,
+    **table: Any,
 ) -> None:
     """Make VERSION of the table at URI, or the one of --asof, the newest again; later versions stay in the history."""
     if (number, version, asof, tag).count(None) != 3:
         raise UsageError("restore takes one of VERSION, --version, --asof and --tag")
     wanted = next((each for each in (number, version, tag) if each is not None), None)
-    ds = opened(uri, wanted, storage_options, allowed_bases=allowed_bases, asof=asof)
+    ds = opened(version=wanted, asof=asof, **table)
     if isinstance(wanted, str | tuple):
-        _check_same_branch(ds, opened(uri, None, storage_options, allowed_bases=allowed_bases))
+        _check_same_branch(ds, opened(**table))
     if dry_run:
         newest = ds.checkout_latest()
         facts = {"would_restore": ds.version, "rows": newest.count_rows(), "rows_after": ds.count_rows()}
@@ -295,9 +273,6 @@ def _check_same_branch(wanted: Dataset, here: Dataset) -> None:
 @quiet_option
 @as_json
 def cleanup(
-    uri: str,
-    storage_options: tuple[str, ...],
-    allowed_bases: tuple[str, ...],
     older_than: str | None,
     retain: int | None,
     delete_unverified: bool,
@@ -305,9 +280,10 @@ def cleanup(
     dry_run: bool,
     quiet: bool,
     as_json: bool,
+    **table: Any,
 ) -> None:
     """Remove old versions of the table at URI, the files that only they need, and leftovers of failed writes."""
-    ds = opened(uri, None, storage_options, allowed_bases=allowed_bases)
+    ds = opened(**table)
     with bar(quiet or as_json) as progress:
         found = ds.cleanup_old_versions(
             None if older_than is None else age(older_than),
@@ -320,10 +296,9 @@ def cleanup(
     if as_json:
         show_json({"dry_run": dry_run, **asdict(found)})
     else:
-        show_text("would remove:" if dry_run else "removed:")
-        # The line above says whether they were removed.
-        names = {name: name.removesuffix("_removed").replace("_", " ") for name in asdict(found)}
-        show_facts([(names[name], f"{value:,}") for name, value in asdict(found).items()])
+        # The line above them says whether they were removed.
+        values = {name.removesuffix("_removed"): value for name, value in asdict(found).items()}
+        show_values(values, said="would remove:" if dry_run else "removed:")
 
 
 def age(text: str) -> timedelta:
@@ -357,9 +332,6 @@ def age(text: str) -> timedelta:
 @quiet_option
 @as_json
 def bases(
-    uri: str,
-    storage_options: tuple[str, ...],
-    allowed_bases: tuple[str, ...],
     action: str,
     base: str | None,
     path: str | None,
@@ -369,13 +341,14 @@ def bases(
     filter_: str | None,
     quiet: bool,
     as_json: bool,
+    **table: Any,
 ) -> None:
     """List the base paths of the table at URI; `add NAME PATH` adds one, `relocate NAME PATH` changes its path.
 
     `copy NAME` copies data files to a base and reads them from there: of the fragments with rows that pass the filter, or of all.
     The name "" is the table's own folder.
     """
-    ds = opened(uri, None, storage_options, allowed_bases=allowed_bases)
+    ds = opened(**table)
     if action != "list":
         _change_bases(ds, action, base, path, dataset_root, force, filter_, quiet or as_json)
     rows = _base_rows(ds, health)

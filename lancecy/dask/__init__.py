@@ -17,9 +17,10 @@
 ``to_frame``               an Arrow table as a DataFrame with the dtypes of a scan (``dtypes``)
 =========================  ====================================================================
 
-``reader`` reads partitions, ``searching`` searches for nearest neighbours, ``optimizer`` and ``steps`` use
-Dask's private interface, and ``predicates`` defines which comparisons may be pushed down; ``aliases`` names Arrow types
-so that the names can be parsed. Neither Dask nor pandas is imported by importing this package.
+``reader`` reads partitions, ``tasks`` runs those of changes, ``searching`` searches for nearest neighbours,
+``optimizer`` and ``steps`` use Dask's private interface, and ``predicates`` defines which comparisons may be pushed
+down; ``aliases`` names Arrow types so that the names can be parsed. Neither Dask nor pandas is imported by importing
+this package.
 """
 
 from __future__ import annotations

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lancecy.api.datasets import Dataset, opened
-from lancecy.changes.shared_columns import SharedColumns, add_shared_columns
+from lancecy.changes.shared_columns import add_shared_columns
+from lancecy.dask.tasks import results
 from lancecy.keyword_options import checked_arguments
-from lancecy.records import dataclass
 
 if TYPE_CHECKING:
     import os
@@ -79,31 +80,9 @@ def add_columns(
     >>> lancecy.dask.add_columns(ds, twice, ["a"], pa.schema({"twice": pa.int64()})).to_table()["twice"].to_pylist()
     [2, 4, 6]
     """
-    ds = opened(uri) if storage_options is None else opened(uri, storage_options=storage_options)
-    engine = _DaskEngine(compute_kwargs or {})
+    ds = opened(uri, storage_options=storage_options)
+    engine = partial(results, "add-columns", compute_kwargs)
     add_shared_columns(
         ds, engine, function, read_columns, schema, batch_size, conflict_retries, embed_credentials
     )
     return ds
-
-
-@dataclass(frozen=True, slots=True)
-class _DaskEngine:
-    compute_kwargs: Mapping[str, Any]
-
-    def __call__(self, columns: SharedColumns, fragments: Sequence[int]) -> list[str]:
-        from dask.base import compute
-        from dask.delayed import delayed
-
-        tag = columns.shared.tag
-        # One object that all tasks share, so that the function is sent once.
-        shared = delayed(columns, name=f"lancecy-columns-{tag}", traverse=False)
-        tasks = [
-            delayed(_fill)(shared, number, dask_key_name=("lancecy-add-columns-" + tag, number))
-            for number in fragments
-        ]
-        return list(compute(*tasks, **self.compute_kwargs))
-
-
-def _fill(columns: SharedColumns, fragment: int) -> str:
-    return columns.fill(fragment)

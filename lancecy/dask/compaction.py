@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Unpack
 
 from lancecy.api.datasets import Dataset, opened
 from lancecy.changes.compact import CompactionMetrics, compacted
 from lancecy.changes.compaction_options import RUN_DEFAULTS, CompactionRunOptions, RunRequest
-from lancecy.changes.shared_compaction import SharedCompaction, rewritten_by
+from lancecy.changes.shared_compaction import rewritten_by
+from lancecy.dask.tasks import results
 from lancecy.keyword_options import shared_options
 
 __all__ = ["compact"]
@@ -65,19 +66,5 @@ def compact(
     """
     ds = opened(uri, storage_options=storage_options)
     request = RunRequest.of(options)
-    run = partial(_computed, compute_kwargs or {})
-    return compacted(ds, request, partial(rewritten_by, run, ds, request.commit, embed_credentials))
-
-
-def _computed(compute_kwargs: Mapping[str, Any], compaction: SharedCompaction) -> Iterable[str]:
-    from dask.base import compute
-    from dask.delayed import delayed
-
-    shared = delayed(compaction, pure=False)
-    tasks = [delayed(_run, pure=False)(shared, number) for number in range(len(compaction.tasks))]
-    results: tuple[str, ...] = compute(*tasks, **compute_kwargs)
-    return results
-
-
-def _run(compaction: SharedCompaction, number: int) -> str:
-    return compaction.run(number)
+    run = partial(results, "compact", compute_kwargs)
+    return compacted(ds, request, partial(rewritten_by, run, ds, request.commit.durable, embed_credentials))

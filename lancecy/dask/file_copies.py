@@ -9,7 +9,8 @@ from typing import Any, Unpack
 
 from lancecy.api.datasets import Dataset, opened
 from lancecy.changes.file_copies import COPY_DEFAULTS, CopyFilesOptions
-from lancecy.changes.shared_copies import SharedCopies, copied_by_workers
+from lancecy.changes.shared_copies import copied_by_workers
+from lancecy.dask.tasks import results
 from lancecy.expr.build import Filter
 from lancecy.keyword_options import shared_options
 from lancecy.scanning.options import HasFragmentId
@@ -63,19 +64,5 @@ def copy_files(
     1
     """
     ds = opened(uri, storage_options=storage_options)
-    run = partial(_computed, compute_kwargs or {})
+    run = partial(results, "copy-files", compute_kwargs)
     return copied_by_workers(run, ds, fragments, filter, base, options, embed_credentials)
-
-
-def _computed(compute_kwargs: Mapping[str, Any], copies: SharedCopies) -> Iterable[int]:
-    from dask.base import compute
-    from dask.delayed import delayed
-
-    shared = delayed(copies, pure=False)
-    tasks = [delayed(_run, pure=False)(shared, number) for number in range(len(copies.tasks))]
-    results: tuple[int, ...] = compute(*tasks, **compute_kwargs)
-    return results
-
-
-def _run(copies: SharedCopies, number: int) -> int:
-    return copies.run(number)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from lancecy.api.datasets import Dataset, opened
 from lancecy.changes.shared_index import (
     INDEX_DEFAULTS,
-    SharedIndex,
     SharedIndexOptions,
     create_shared_index,
 )
+from lancecy.dask.tasks import results
 from lancecy.index.write.index_types import IndexKind
 from lancecy.keyword_options import shared_options
 
@@ -77,20 +77,6 @@ def create_scalar_index(
     >>> ds.index_statistics("a_idx")["num_indexed_rows"]
     3
     """
-    ds = opened(uri) if storage_options is None else opened(uri, storage_options=storage_options)
-    engine = partial(_computed, compute_kwargs or {})
+    ds = opened(uri, storage_options=storage_options)
+    engine = partial(results, "create-index", compute_kwargs)
     create_shared_index(ds, engine, column, index_type, name, options, embed_credentials)
-
-
-def _computed(compute_kwargs: Mapping[str, Any], index: SharedIndex) -> Iterable[str]:
-    from dask.base import compute
-    from dask.delayed import delayed
-
-    shared = delayed(index, pure=False)
-    tasks = [delayed(_run, pure=False)(shared, number) for number in range(len(index.parts))]
-    results: tuple[str, ...] = compute(*tasks, **compute_kwargs)
-    return results
-
-
-def _run(index: SharedIndex, number: int) -> str:
-    return index.run(number)

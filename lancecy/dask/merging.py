@@ -100,6 +100,6 @@ def merge_insert(
     >>> ds.to_table().sort_by("id").to_pydict()
     {'id': [1, 2, 3], 'v': ['a', 'B', 'c']}
     """
-    ds = opened(uri) if storage_options is None else opened(uri, storage_options=storage_options)
+    ds = opened(uri, storage_options=storage_options)
     engine = DaskEngine(data, schema, index, compute_kwargs or {})
     return MergeInsertBuilder.of(ds, on, options).execute_on(engine, embed_credentials)

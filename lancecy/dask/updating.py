@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from lancecy.api.datasets import Dataset, opened
-from lancecy.changes.shared_update import UPDATE_DEFAULTS, SharedUpdate, UpdateOptions, update_shared
+from lancecy.changes.shared_update import UPDATE_DEFAULTS, UpdateOptions, update_shared
+from lancecy.dask.tasks import results
 from lancecy.expr.build import Filter
 from lancecy.keyword_options import shared_options
 
@@ -77,25 +78,6 @@ def update(
     >>> sorted(ds.to_table()["a"].to_pylist())
     [1, 20, 30]
     """
-    ds = opened(uri) if storage_options is None else opened(uri, storage_options=storage_options)
-    engine = partial(_computed, compute_kwargs or {})
+    ds = opened(uri, storage_options=storage_options)
+    engine = partial(results, "update-rows", compute_kwargs)
     return update_shared(ds, engine, updates, where, options, embed_credentials)
-
-
-def _computed(compute_kwargs: Mapping[str, Any], update: SharedUpdate) -> Iterable[str]:
-    from dask.base import compute
-    from dask.delayed import delayed
-
-    tag = update.shared.tag
-    # One object that all tasks share, so that the values are sent once.
-    shared = delayed(update, name=f"lancecy-update-{tag}", traverse=False)
-    tasks = [
-        delayed(_run)(shared, number, dask_key_name=("lancecy-update-rows-" + tag, number))
-        for number in range(len(update.tasks))
-    ]
-    results: tuple[str, ...] = compute(*tasks, **compute_kwargs)
-    return results
-
-
-def _run(update: SharedUpdate, number: int) -> str:
-    return update.run(number)

@@ -108,9 +108,6 @@ def _field_without_views(field: pa.Field) -> pa.Field:
     types, kind = pa.types, field.type
     if types.is_string_view(kind) or types.is_binary_view(kind):
         return field.with_type(plain_type(kind))
-    if types.is_map(kind):
-        key, item = _field_without_views(kind.key_field), _field_without_views(kind.item_field)
-        return field.with_type(pa.map_(key, item, kind.keys_sorted))
     return field.with_type(with_members(kind, _field_without_views))
 
 

@@ -42,7 +42,6 @@ Runs: TypeAlias = frozenset[int]
 
 NGRAM_FILE = "ngram_postings.lance"
 NGRAM_COLUMNS = ("tokens", "posting_list")
-_LENGTH = 3
 _BASE = 37
 _RUNS = re.compile("(?=([0-9A-Za-z]{3}))")
 # Further runs of a pattern leave out few more rows.

@@ -331,12 +331,7 @@ def _is_text_only(metadata: Mapping[bytes, bytes] | None) -> bool:
 
 
 def _without_metadata(field: pa.Field) -> pa.Field:
-    kind = field.type
-    if pa.types.is_map(kind):
-        plain = pa.map_(_without_metadata(kind.key_field), _without_metadata(kind.item_field))
-    else:
-        plain = with_members(kind, _without_metadata)
-    return pa.field(field.name, plain, field.nullable)
+    return pa.field(field.name, with_members(field.type, _without_metadata), field.nullable)
 
 
 def _with_texts(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -19,10 +19,10 @@
 ``spark_arrow_schema``     the Arrow types in which Spark holds a table's columns (``types``)
 =========================  ===================================================================
 
-``convert`` converts values to Spark's types, ``tasks`` divides a table and reads the parts, ``searching`` searches for
-nearest neighbours, ``pushdown`` and ``aggregates`` compute aggregates on the executors, ``source_writes`` writes for the
-format, ``options`` and ``sink_options`` parse its options, ``views`` makes views of the tables of a namespace, ``workers``
-checks the executors' Python, ``autoload`` is the module that Spark looks for.
+``convert`` converts values to Spark's types, ``tasks`` divides a table, reads the parts and runs tasks of changes,
+``searching`` searches for nearest neighbours, ``pushdown`` and ``aggregates`` compute aggregates on the executors,
+``source_writes`` writes for the format, ``options`` and ``sink_options`` parse its options, ``views`` makes views of
+the tables of a namespace, ``workers`` checks the executors' Python, ``autoload`` is the module that Spark looks for.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from lancecy.records import dataclass
 from lancecy.spark.tasks import TaskReader
-from lancecy.spark.workers import carried
+from lancecy.spark.workers import Carried
 
 __all__ = ["Aggregate", "AggregateReader", "Function"]
 
@@ -186,7 +186,7 @@ def _extreme(column: pa.Array, function: Function) -> pa.Array:
 
 
 @dataclass(frozen=True, slots=True)
-class AggregateReader:
+class AggregateReader(Carried):
     """Reads parts of a table on an executor and returns partial results instead of rows.
 
     Attributes
@@ -198,9 +198,6 @@ class AggregateReader:
 
     reader: TaskReader
     aggregates: tuple[Aggregate, ...]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return carried(__name__, "AggregateReader", self.reader, self.aggregates)
 
     @property
     def target(self) -> pa.Schema:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lancecy.api.datasets import Dataset, opened
-from lancecy.changes.shared_columns import SharedColumns, add_shared_columns
+from lancecy.changes.shared_columns import add_shared_columns
 from lancecy.keyword_options import checked_arguments
-from lancecy.records import dataclass
-from lancecy.spark.tasks import numbers, session_for_task, spare_collector
-from lancecy.spark.workers import carried, check
+from lancecy.spark.tasks import results
+from lancecy.spark.workers import check
 
 if TYPE_CHECKING:
     import os
@@ -72,40 +72,11 @@ def add_columns(
 
         lancecy.spark.add_columns(spark, "numbers.lance", twice, ["a"], pa.schema({"twice": pa.int64()}))
     """
-    ds = opened(uri) if storage_options is None else opened(uri, storage_options=storage_options)
+    ds = opened(uri, storage_options=storage_options)
     if check_workers:
         check(spark)
-    engine = _SparkEngine(spark)
+    engine = partial(results, spark)
     add_shared_columns(
         ds, engine, function, read_columns, schema, batch_size, conflict_retries, embed_credentials
     )
     return ds
-
-
-@dataclass(frozen=True, slots=True)
-class _SparkEngine:
-    spark: SparkSession
-
-    def __call__(self, columns: SharedColumns, fragments: Sequence[int]) -> list[str]:
-        filler = _Filler(columns, tuple(fragments))
-        rows = numbers(self.spark, len(fragments)).mapInArrow(filler, "result string").collect()
-        return [row["result"] for row in rows]
-
-
-@dataclass(frozen=True, slots=True)
-class _Filler:
-    """Writes the new columns of fragments on an executor."""
-
-    columns: SharedColumns
-    fragments: tuple[int, ...]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return carried(__name__, "_Filler", self.columns, self.fragments)
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        session = session_for_task(self.columns.spec.location.limits)
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                made = self.columns.fill(self.fragments[number], session)
-                yield pa.RecordBatch.from_pydict({"result": [made]})
-        spare_collector()

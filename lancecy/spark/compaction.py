@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
-
-import pyarrow as pa
 
 from lancecy.api.datasets import Dataset, opened
 from lancecy.changes.compact import CompactionMetrics, compacted
 from lancecy.changes.compaction_options import RUN_DEFAULTS, CompactionRunOptions, RunRequest
-from lancecy.changes.shared_compaction import SharedCompaction, rewritten_by
+from lancecy.changes.shared_compaction import rewritten_by
 from lancecy.keyword_options import shared_options
-from lancecy.records import dataclass
-from lancecy.spark.tasks import numbers, spare_collector
-from lancecy.spark.workers import carried, check
+from lancecy.spark.tasks import results
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,8 +71,8 @@ def compact(
     session = spark or _active()
     ds = opened(uri, storage_options=storage_options)
     request = RunRequest.of(options)
-    run = partial(_collected, session, check_workers)
-    return compacted(ds, request, partial(rewritten_by, run, ds, request.commit, embed_credentials))
+    run = partial(results, session, check_workers=check_workers)
+    return compacted(ds, request, partial(rewritten_by, run, ds, request.commit.durable, embed_credentials))
 
 
 def _active() -> SparkSession:
@@ -86,32 +82,3 @@ def _active() -> SparkSession:
     if found is None:
         raise ValueError("there is no active Spark session: start one, or pass spark=")
     return found
-
-
-def _collected(spark: SparkSession, check_workers: bool, compaction: SharedCompaction) -> Iterable[str]:
-    if check_workers:
-        check(spark)
-    frame = numbers(spark, len(compaction.tasks)).mapInArrow(TaskRunner(compaction), "result string")
-    return [row["result"] for row in frame.collect()]
-
-
-@dataclass(frozen=True, slots=True)
-class TaskRunner:
-    """Runs tasks of a compaction on an executor.
-
-    Attributes
-    ----------
-    compaction : SharedCompaction
-    """
-
-    compaction: SharedCompaction
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return carried(__name__, "TaskRunner", self.compaction)
-
-    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Called by ``mapInArrow``: the results of the tasks whose numbers are in the first column, as JSON."""
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                yield pa.RecordBatch.from_pydict({"result": [self.compaction.run(number)]})
-        spare_collector()

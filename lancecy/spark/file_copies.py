@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
-import pyarrow as pa
-
 from lancecy.api.datasets import Dataset, opened
 from lancecy.changes.file_copies import COPY_DEFAULTS, CopyFilesOptions
-from lancecy.changes.shared_copies import SharedCopies, copied_by_workers
+from lancecy.changes.shared_copies import copied_by_workers
 from lancecy.expr.build import Filter
 from lancecy.keyword_options import shared_options
-from lancecy.records import dataclass
 from lancecy.scanning.options import HasFragmentId
-from lancecy.spark.tasks import numbers, spare_collector
-from lancecy.spark.workers import carried, check
+from lancecy.spark.tasks import results
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,34 +67,5 @@ def copy_files(
         lancecy.spark.copy_files(spark, "s3://bucket/table", "day >= date '2026-11-01'", base="fast")
     """
     ds = opened(uri, storage_options=storage_options)
-    run = partial(_collected, spark, check_workers)
+    run = partial(results, spark, check_workers=check_workers)
     return copied_by_workers(run, ds, fragments, filter, base, options, embed_credentials)
-
-
-def _collected(spark: SparkSession, check_workers: bool, copies: SharedCopies) -> Iterable[int]:
-    if check_workers:
-        check(spark)
-    frame = numbers(spark, len(copies.tasks)).mapInArrow(CopyRunner(copies), "files bigint")
-    return [row["files"] for row in frame.collect()]
-
-
-@dataclass(frozen=True, slots=True)
-class CopyRunner:
-    """Makes copies on an executor.
-
-    Attributes
-    ----------
-    copies : SharedCopies
-    """
-
-    copies: SharedCopies
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return carried(__name__, "CopyRunner", self.copies)
-
-    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Called by ``mapInArrow``: the files copied by the tasks whose numbers are in the first column."""
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                yield pa.RecordBatch.from_pydict({"files": [self.copies.run(number)]})
-        spare_collector()

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
-
-import pyarrow as pa
 
 from lancecy.api.datasets import Dataset, opened
 from lancecy.changes.shared_index import (
     INDEX_DEFAULTS,
-    SharedIndex,
     SharedIndexOptions,
     create_shared_index,
 )
 from lancecy.index.write.index_types import IndexKind
 from lancecy.keyword_options import shared_options
-from lancecy.records import dataclass
-from lancecy.spark.tasks import numbers, session_for_task, spare_collector
-from lancecy.spark.workers import carried, check
+from lancecy.spark.tasks import results
+from lancecy.spark.workers import check
 
 if TYPE_CHECKING:
     import os
@@ -71,29 +67,7 @@ def create_scalar_index(
 
         lancecy.spark.create_scalar_index(spark, "numbers.lance", "price", "BTREE")
     """
-    ds = opened(uri) if storage_options is None else opened(uri, storage_options=storage_options)
+    ds = opened(uri, storage_options=storage_options)
     if check_workers:
         check(spark)
-    create_shared_index(ds, partial(_collected, spark), column, index_type, name, options, embed_credentials)
-
-
-def _collected(spark: SparkSession, index: SharedIndex) -> Iterable[str]:
-    frame = numbers(spark, len(index.parts)).mapInArrow(_Maker(index), "result string")
-    return [row["result"] for row in frame.collect()]
-
-
-@dataclass(frozen=True, slots=True)
-class _Maker:
-    """Makes parts of an index on an executor."""
-
-    index: SharedIndex
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return carried(__name__, "_Maker", self.index)
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        session = session_for_task(self.index.spec.location.limits)
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield pa.RecordBatch.from_pydict({"result": [self.index.run(number, session)]})
-        spare_collector()
+    create_shared_index(ds, partial(results, spark), column, index_type, name, options, embed_credentials)

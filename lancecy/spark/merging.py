@@ -17,7 +17,7 @@ from lancecy.records import dataclass
 from lancecy.scanning.task import ScanTask
 from lancecy.spark.sink import columns_of
 from lancecy.spark.tasks import numbers, session_for_task, spare_collector
-from lancecy.spark.workers import carried, check
+from lancecy.spark.workers import Carried, check
 from lancecy.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def merge(
         lancecy.spark.merge(spark.range(900, 1100), "numbers.lance", on="id")
         # {'num_inserted_rows': 100, 'num_updated_rows': 100, 'num_deleted_rows': 0}
     """
-    ds = opened(uri) if storage_options is None else opened(uri, storage_options=storage_options)
+    ds = opened(uri, storage_options=storage_options)
     builder = MergeInsertBuilder.of(ds, on, options)
     if num_partitions is not None and whole_number("num_partitions", num_partitions) < 1:
         raise ValueError(f"num_partitions is {num_partitions}, and at least 1 is needed")
@@ -144,27 +144,21 @@ def _sent(pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
 
 
 @dataclass(frozen=True, slots=True)
-class _SourcePieces:
+class _SourcePieces(Carried):
     """Cuts a partition of the frame into pieces, on an executor."""
 
     merge: SharedMerge
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return carried(__name__, "_SourcePieces", self.merge)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from _sent(self.merge.of_source(cast_batches(batches, self.merge.source)))
 
 
 @dataclass(frozen=True, slots=True)
-class _TablePieces:
+class _TablePieces(Carried):
     """Reads the keys of parts of the table on an executor."""
 
     merge: SharedMerge
     tasks: tuple[ScanTask, ...]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return carried(__name__, "_TablePieces", self.merge, self.tasks)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         session = session_for_task(self.merge.spec.location.limits)
@@ -174,13 +168,10 @@ class _TablePieces:
 
 
 @dataclass(frozen=True, slots=True)
-class _Merger:
+class _Merger(Carried):
     """Merges a partition of the shuffle on an executor."""
 
     merge: SharedMerge
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return carried(__name__, "_Merger", self.merge)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext

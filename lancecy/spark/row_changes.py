@@ -15,7 +15,7 @@ from lancecy.scanning.read_changes import ChangeSpec, ChangeTask, batches
 from lancecy.spark.convert import Converter
 from lancecy.spark.tasks import numbers, session_for_task, spare_collector
 from lancecy.spark.types import spark_arrow_schema, spark_struct
-from lancecy.spark.workers import carried, check
+from lancecy.spark.workers import Carried, check
 from lancecy.table.refs.reference import Reference
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _frame(
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeReader:
+class ChangeReader(Carried):
     """Reads changes on an executor.
 
     Attributes
@@ -157,9 +157,6 @@ class ChangeReader:
     spec: ChangeSpec
     tasks: tuple[ChangeTask, ...]
     converter: Converter
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return carried(__name__, "ChangeReader", self.spec, self.tasks, self.converter)
 
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batches of the tasks whose numbers are in the first column."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -15,7 +15,7 @@ from lancecy.scanning.task import ScanUnit
 from lancecy.spark.convert import Converter
 from lancecy.spark.tasks import numbers, session_for_task, spare_collector
 from lancecy.spark.types import spark_arrow_schema, spark_struct
-from lancecy.spark.workers import carried, check
+from lancecy.spark.workers import Carried, check
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,7 +71,7 @@ def searched(
 
 
 @dataclass(frozen=True, slots=True)
-class Comparer:
+class Comparer(Carried):
     """Compares rows on an executor.
 
     Attributes
@@ -83,9 +83,6 @@ class Comparer:
     search: SharedSearch
     tasks: tuple[tuple[ScanUnit, ...], ...]
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return carried(__name__, "Comparer", self.search, self.tasks)
-
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What the tasks found whose numbers are in the first column."""
         session = session_for_task(self.search.spec.location.limits)
@@ -96,7 +93,7 @@ class Comparer:
 
 
 @dataclass(frozen=True, slots=True)
-class Merger:
+class Merger(Carried):
     """Merges what tasks found, and reads the columns of the result, on one executor.
 
     Attributes
@@ -107,9 +104,6 @@ class Merger:
 
     search: SharedSearch
     converter: Converter
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return carried(__name__, "Merger", self.search, self.converter)
 
     def __call__(self, found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The result, in Spark's types."""

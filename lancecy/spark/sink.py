@@ -27,7 +27,7 @@ from lancecy.records import dataclass
 from lancecy.schema import Schema
 from lancecy.spark.tasks import spare_collector
 from lancecy.spark.types import METADATA_KEY, original_schema, spark_struct
-from lancecy.spark.workers import carried
+from lancecy.spark.workers import Carried
 from lancecy.table.snapshot import Snapshot, load_snapshot, newest_snapshot
 from lancecy.write.schemas import schema_of
 
@@ -289,7 +289,7 @@ def _named(kind: pa.DataType) -> pa.DataType:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskWriter:
+class TaskWriter(Carried):
     """Writes a partition on an executor.
 
     Attributes
@@ -301,9 +301,6 @@ class TaskWriter:
 
     shared: SharedWrite
     columns: pa.Schema
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return carried(__name__, "TaskWriter", self.shared, self.columns)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Called by ``mapInArrow``: returns one row with the result."""

@@ -26,12 +26,23 @@ from lancecy.scanning.plan import ScanPlan
 from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
 from lancecy.session import Session
 from lancecy.spark.convert import Converter
-from lancecy.spark.workers import carried
+from lancecy.spark.workers import Carried, check
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["TaskReader", "batch_limits", "divide", "numbers", "pack", "session_for_task", "spare_collector"]
+    from lancecy.changes.shared_tasks import SharedTasks
+
+__all__ = [
+    "TaskReader",
+    "batch_limits",
+    "divide",
+    "numbers",
+    "pack",
+    "results",
+    "session_for_task",
+    "spare_collector",
+]
 
 _MIN_TASK_BYTES = 8 << 20
 _MAX_TASK_BYTES = 128 << 20
@@ -111,6 +122,56 @@ def numbers(spark: SparkSession, count: int) -> DataFrame:
     return spark.range(0, count, 1, count)
 
 
+def results(
+    spark: SparkSession, tasks: SharedTasks, wanted: Sequence[int], *, check_workers: bool = False
+) -> list[str]:
+    """Results of tasks of a change, which executors run (``shared_tasks.Engine``, after the first argument).
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+    tasks : SharedTasks
+    wanted : sequence of int
+        Numbers of tasks.
+    check_workers : bool
+        Check first that executors have lancecy.
+
+    Raises
+    ------
+    ImportError
+        As for :func:`lancecy.spark.workers.check`.
+    """
+    if check_workers:
+        check(spark)
+    runner = TaskRunner(tasks, tuple(wanted))
+    frame = numbers(spark, len(wanted)).mapInArrow(runner, "result string")
+    return [row["result"] for row in frame.collect()]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRunner(Carried):
+    """Runs tasks of a change on an executor.
+
+    Attributes
+    ----------
+    tasks : SharedTasks
+    wanted : tuple of int
+        Numbers of the tasks to run.
+    """
+
+    tasks: SharedTasks
+    wanted: tuple[int, ...]
+
+    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Results of the wanted tasks whose positions are in the first column."""
+        session = session_for_task(self.tasks.spec.location.limits)
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                result = self.tasks.run(self.wanted[number], session)
+                yield pa.RecordBatch.from_pydict({"result": [result]})
+        spare_collector()
+
+
 def _unpacked(numbers: Sequence[int]) -> tuple[ScanUnit, ...]:
     return tuple(ScanUnit(*numbers[i : i + 5]) for i in range(0, len(numbers), 5))
 
@@ -129,7 +190,7 @@ def spare_collector() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskReader:
+class TaskReader(Carried):
     """Reads parts of a table on an executor.
 
     Attributes
@@ -143,9 +204,6 @@ class TaskReader:
     spec: ScanSpec
     parts: tuple[tuple[int, ...], ...]
     converter: Converter
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return carried(__name__, "TaskReader", self.spec, self.parts, self.converter)
 
     def narrowed(self, names: Sequence[str], batch_size: int, batch_bytes: int) -> TaskReader:
         """A reader of these columns only.

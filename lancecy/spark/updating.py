@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
-import pyarrow as pa
-
 from lancecy.api.datasets import Dataset, opened
-from lancecy.changes.shared_update import UPDATE_DEFAULTS, SharedUpdate, UpdateOptions, update_shared
+from lancecy.changes.shared_update import UPDATE_DEFAULTS, UpdateOptions, update_shared
 from lancecy.expr.build import Filter
 from lancecy.keyword_options import shared_options
-from lancecy.records import dataclass
-from lancecy.spark.tasks import numbers, session_for_task, spare_collector
-from lancecy.spark.workers import carried, check
+from lancecy.spark.tasks import results
+from lancecy.spark.workers import check
 
 if TYPE_CHECKING:
     import os
@@ -73,29 +70,7 @@ def update(
         lancecy.spark.update(spark, "numbers.lance", {"price": "price * 1.1"}, "region = 'north'")
         # {'num_rows_updated': 1234}
     """
-    ds = opened(uri) if storage_options is None else opened(uri, storage_options=storage_options)
+    ds = opened(uri, storage_options=storage_options)
     if check_workers:
         check(spark)
-    return update_shared(ds, partial(_collected, spark), updates, where, options, embed_credentials)
-
-
-def _collected(spark: SparkSession, update: SharedUpdate) -> Iterable[str]:
-    frame = numbers(spark, len(update.tasks)).mapInArrow(_Updater(update), "result string")
-    return [row["result"] for row in frame.collect()]
-
-
-@dataclass(frozen=True, slots=True)
-class _Updater:
-    """Runs tasks of an update on an executor."""
-
-    update: SharedUpdate
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return carried(__name__, "_Updater", self.update)
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        session = session_for_task(self.update.spec.location.limits)
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield pa.RecordBatch.from_pydict({"result": [self.update.run(number, session)]})
-        spare_collector()
+    return update_shared(ds, partial(results, spark), updates, where, options, embed_credentials)

@@ -2,7 +2,7 @@
 
 A worker with another version of Python or without the package is otherwise reported as a
 Java stack trace in the middle of a job. :func:`check` runs one small job per session
-beforehand and says what to set; objects sent to executors (:func:`carried`) check again
+beforehand and says what to set; objects sent to executors (:class:`Carried`, :func:`carried`) check again
 when they are unpickled, before they need the package.
 """
 
@@ -12,6 +12,7 @@ import re
 import sys
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import lancecy
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["carried", "check"]
+__all__ = ["Carried", "carried", "check"]
 
 _TELLING = re.compile(r"^Caused by:|\[[A-Z]+(?:_[A-Z]+)+\]|Error\b")
 _checked: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -72,6 +73,17 @@ def carried(module: str, name: str, *state: object) -> tuple[Callable[..., Any],
     """
     # Arguments are unpickled in order: the guard runs before the state needs any class of lancecy.
     return _maker(), (_Guard(), module, name, *state)
+
+
+class Carried:
+    """Base of dataclasses that are sent to executors, see :func:`carried`."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[object, ...]]:
+        me: Any = self
+        state = [getattr(me, part.name) for part in fields(me)]
+        return carried(type(me).__module__, type(me).__name__, *state)
 
 
 class _Guard:

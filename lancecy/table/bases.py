@@ -295,8 +295,7 @@ class Bases:
         own = self._location.replica_options(base_id, number)
         if not any(uri in places for _, places in self._location.replicas):
             self._check_granted(f"replica {number} of {self.described(base_id)}", uri, None, bool(own))
-        shared = self._shared_options(uri)
-        options = {**(without_login(shared) if has_login(own) else shared), **own}
+        options = self._options(uri, own)
         is_root = base_id is None or self._bases.by_id[base_id].is_dataset_root
         place = Place((uri, freeze(options)), self._location.open_other(self._session, uri, options))
         return place, f"{kind}/" if is_root else ""
@@ -416,13 +415,15 @@ class Bases:
         # Whether it is gone costs a request there, so it is asked when a file is missing.
         return MovableStore(store, self._home, base)
 
-    def _named(self, what: str, place: str) -> tuple[Store, str]:
-        """Store of a canonical place that is not a base, without options of any base."""
+    def _named(
+        self, what: str, place: str, base_id: int | None = None, own: dict[str, Any] | None = None
+    ) -> tuple[Store, str]:
+        """Store of a canonical place and the prefix of its paths; ``own`` are the options of the base that it is of."""
         below = _below(place, self._root.uri)
         if below is not None:
             return self._root, f"{below}/" if below else ""
-        self._check_granted(what, place)
-        return self._location.open_other(self._session, place, self._shared_options(place)), ""
+        self._check_granted(what, place, base_id, bool(own))
+        return self._location.open_other(self._session, place, self._options(place, own or {})), ""
 
     def _place_once(self, base_id: int) -> tuple[Store, str]:
         place = self._places.get(base_id)
@@ -442,16 +443,8 @@ class Bases:
                 "every writer of bases sets; if the table is yours, any change of it sets the flag, such as update_config"
             )
         uri = self._uri(base)
-        below = _below(uri, self._root.uri)
-        if below is not None:
-            return self._root, f"{below}/" if below else ""
         own = self._location.base_options(base_id)
-        self._check_granted(f"base {base_id}", uri, base_id, bool(own))
-        shared = self._shared_options(uri)
-        # The key of one login does not work with the token of another, and the base must not see the token.
-        if has_login(own):
-            shared = without_login(shared)
-        return self._location.open_other(self._session, uri, {**shared, **own}), ""
+        return self._named(f"base {base_id}", uri, base_id, own)
 
     def _uri(self, base: BasePath) -> str:
         """Canonical place of a base, cached so that a relative path warns only once."""
@@ -479,10 +472,13 @@ class Bases:
         )
         return uri
 
-    def _shared_options(self, uri: str) -> dict[str, Any]:
-        """The root's options that are used for an allowed place."""
-        options, root = self._location.root_options, self._root.uri
-        return options if scheme_of(uri) == scheme_of(root) or same_service(uri, root, options) else {}
+    def _options(self, uri: str, own: dict[str, Any]) -> dict[str, Any]:
+        """The options of an allowed place: its own, and those of the root that are used there."""
+        shared, root = self._location.root_options, self._root.uri
+        if not (scheme_of(uri) == scheme_of(root) or same_service(uri, root, shared)):
+            shared = {}
+        # The key of one login does not work with the token of another, and the place must not see the token.
+        return {**(without_login(shared) if has_login(own) else shared), **own}
 
     def _check_granted(
         self, what: str, uri: str, base_id: int | None = None, has_options: bool = False

@@ -18,6 +18,7 @@ from lancecy.store.base import ObjectMeta
 from lancecy.table.manifest import BasePaths, DataFile, DeletionFile
 
 __all__ = [
+    "TRIES",
     "Call",
     "Copy",
     "Create",
@@ -44,6 +45,7 @@ __all__ = [
     "below",
     "one_by_one",
     "together",
+    "translated",
 ]
 
 
@@ -288,11 +290,14 @@ Request: TypeAlias = (
 T = TypeVar("T")
 Steps: TypeAlias = Generator[Request, Any, T]
 
+TRIES = 4
+"""Number of tries of a failing request."""
+
 # Generators that wait at the same time, at most: each may hold the data of a request.
 _AT_ONCE = 64
 
 
-def again(request: Request, tries: int) -> Steps[Any]:
+def again(request: Request, tries: int = TRIES) -> Steps[Any]:
     """The answer to a request that changes nothing, tried up to ``tries`` times, or as often as the store itself does."""
     for attempt in range(tries - 1):
         try:
@@ -341,13 +346,20 @@ def _in_rounds(several: Sequence[Steps[T]]) -> Steps[list[T]]:
     return [values[index] for index in range(len(several))]
 
 
-def one_by_one(steps: Steps[T]) -> Steps[T]:
-    """The same requests, of which none is made together with others."""
+def translated(steps: Steps[T], ask: Callable[[Request], Steps[Any]]) -> Steps[T]:
+    """The generator, of whose requests each is answered by others.
+
+    Parameters
+    ----------
+    steps : generator of requests
+    ask : function of a request
+        Requests whose value is the answer. A ``LanceError`` that they raise is thrown into the generator.
+    """
     try:
         request = next(steps)
         while True:
             try:
-                answer = yield from _each(request) if isinstance(request, Together) else _one(request)
+                answer = yield from ask(request)
             except LanceError as error:
                 request = steps.throw(error)
             else:
@@ -355,6 +367,11 @@ def one_by_one(steps: Steps[T]) -> Steps[T]:
     except StopIteration as end:
         value: T = end.value
         return value
+
+
+def one_by_one(steps: Steps[T]) -> Steps[T]:
+    """The same requests, of which none is made together with others."""
+    return translated(steps, lambda each: _each(each) if isinstance(each, Together) else _one(each))
 
 
 def _one(request: Request) -> Steps[Any]:
@@ -380,19 +397,12 @@ def below(folder: str, steps: Steps[T]) -> Steps[T]:
     steps : generator of requests
         Its requests have no bases: they concern the table's own files.
     """
-    try:
-        request = next(steps)
-        while True:
-            try:
-                answer = yield _in(folder, request)
-            except LanceError as error:
-                request = steps.throw(error)
-            else:
-                is_listing = isinstance(request, List | Scan | ListOwned)
-                request = steps.send(_without(folder, answer) if is_listing else answer)
-    except StopIteration as end:
-        value: T = end.value
-        return value
+
+    def ask(request: Request) -> Steps[Any]:
+        answer = yield _in(folder, request)
+        return _without(folder, answer) if isinstance(request, List | Scan | ListOwned) else answer
+
+    return translated(steps, ask)
 
 
 def _in(folder: str, request: Request) -> Request:

@@ -209,9 +209,13 @@ def test_types_that_a_format_lacks_are_named(tmp_path: Path) -> None:
 def test_parquet_has_missing_structs_whose_members_cannot_be_null(tmp_path: Path) -> None:
     kind = pa.struct([pa.field("x", pa.int64(), nullable=False)])
     table = pa.table(
-        {"s": pa.array([{"x": 1}, None], kind), "l": pa.array([[{"x": 1}, None], None], pa.list_(kind))}
+        {
+            "s": pa.array([{"x": 1}, None], kind),
+            "l": pa.array([[{"x": 1}, None], None], pa.list_(kind)),
+            "m": pa.array([[("a", {"x": 1}), ("b", None)], None], pa.map_(pa.string(), kind)),
+        }
     )
-    lancecy.write_dataset(table, tmp_path / "t.lance")
+    lancecy.write_dataset(table, tmp_path / "t.lance", data_storage_version="2.2")
     facts = run_json("export", tmp_path / "t.lance", tmp_path / "t.parquet")
     assert facts["rows"] == 2
     assert pq.read_table(tmp_path / "t.parquet").to_pylist() == table.to_pylist()

@@ -41,7 +41,7 @@ class Published:
     versions: VersionStore
 
     def publish(self, version: int, data: bytes, naming: Naming = Naming.V2) -> Outcome:
-        return run_on(self.versions.publish(version, naming, data, 3), self.store)
+        return run_on(self.versions.publish(version, naming, data), self.store)
 
     def latest(self) -> int | None:
         found = run_on(self.versions.latest(), self.store)
@@ -50,7 +50,7 @@ class Published:
     def replace(self, version: int, seen: bytes, data: bytes) -> bool:
         location = self.at(version)
         assert location is not None
-        return run_on(self.versions.replace(location, seen, data, 3), self.store)
+        return run_on(self.versions.replace(location, seen, data), self.store)
 
     def all(self, above: int = 0, naming: Naming | None = None) -> list[int]:
         return [found.version for found in run_on(self.versions.versions(above, naming), self.store)]
@@ -189,7 +189,7 @@ class VersionStoreContract:
         location = table.at(1)
         assert location is not None
         run_on(table.versions.remove([location.path]), table.store)
-        assert not run_on(table.versions.replace(location, b"torn", b"sound", 3), table.store)
+        assert not run_on(table.versions.replace(location, b"torn", b"sound"), table.store)
         assert table.all() == [2]
 
     def test_failed_replacement_is_reported_and_can_be_repeated(self, table: Published) -> None:
@@ -197,7 +197,7 @@ class VersionStoreContract:
         location = table.at(1)
         assert location is not None
         for count in range(6):
-            done = _is_done(table.versions.replace(location, b"torn", b"sound", 3), table.store, count)
+            done = _is_done(table.versions.replace(location, b"torn", b"sound"), table.store, count)
             assert table.read(table.at(1)) == (b"sound" if done else b"torn")
         assert done
 
@@ -216,7 +216,7 @@ class VersionStoreContract:
         for count in range(12):
             table = make_table()
             table.publish(1, b"first")
-            _until(table.versions.publish(2, Naming.V2, b"second", 3), table.store, count)
+            _until(table.versions.publish(2, Naming.V2, b"second"), table.store, count)
             newest = table.latest()
             seen.add(newest)
             assert table.all() == list(range(1, newest + 1 if newest else 0))

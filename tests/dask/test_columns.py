@@ -108,13 +108,13 @@ def test_dictionaries_of_old_files_are_refused(tmp_path: Path) -> None:
 
 def test_task_that_runs_twice_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ds = table(tmp_path / "t")
-    real = SharedColumns.fill
+    real = SharedColumns.run
 
     def again(columns: SharedColumns, fragment: int, session: Any = None) -> str:
         real(columns, fragment, session)
         return real(columns, fragment, session)
 
-    monkeypatch.setattr(SharedColumns, "fill", again)
+    monkeypatch.setattr(SharedColumns, "run", again)
     lancecy.dask.add_columns(ds, twice, ["a"], TWICE)
     assert ds.to_table()["twice"].to_pylist() == [2 * n for n in range(10)]
     assert [len(fragment.data_files()) for fragment in ds.get_fragments()] == [2, 2, 2, 2]
@@ -124,7 +124,7 @@ def test_only_new_fragments_are_computed_after_another_writer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ds = table(tmp_path / "t")
-    real = SharedColumns.fill
+    real = SharedColumns.run
     filled: list[int] = []
 
     def overtaken(columns: SharedColumns, fragment: int, session: Any = None) -> str:
@@ -133,7 +133,7 @@ def test_only_new_fragments_are_computed_after_another_writer(
             lancecy.dataset(tmp_path / "t").append({"a": [10], "s": ["s10"]})
         return real(columns, fragment, session)
 
-    monkeypatch.setattr(SharedColumns, "fill", overtaken)
+    monkeypatch.setattr(SharedColumns, "run", overtaken)
     lancecy.dask.add_columns(ds, twice, ["a"], TWICE)
     assert sorted(filled) == [0, 1, 2, 3, 4]
     assert ds.to_table()["twice"].to_pylist() == [2 * n for n in range(11)]

@@ -124,6 +124,9 @@ def test_half_precision_floats_are_widened(tmp_path: Path) -> None:
     ds = lancecy.write_dataset(table, tmp_path / "t.lance")
     assert rows(ds, "SELECT * FROM dataset WHERE h < 0.3") == table.slice(0, 2).to_pylist()
     assert rows(ds, "SELECT id FROM dataset WHERE s.h = 0.5 AND h >= 0.75 AND id < 4") == [{"id": 3}]
+    maps = pa.table({"m": pa.array([[("a", np.float16(1.5))], None], pa.map_(pa.string(), pa.float16()))})
+    ds = lancecy.write_dataset(maps, tmp_path / "maps.lance", data_storage_version="2.2")
+    assert rows(ds, "SELECT m['a'] AS a FROM dataset") == [{"a": 1.5}, {"a": None}]
 
 
 def test_queries_that_are_refused(path: Path) -> None:

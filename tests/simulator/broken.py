@@ -74,7 +74,7 @@ def _path(version: int, naming: Any) -> str:
 
 @variant
 def manifest_replaces_what_is_there() -> Iterator[None]:
-    def publish(self: Any, version: int, naming: Any, data: bytes, tries: int) -> Steps[Outcome]:
+    def publish(self: Any, version: int, naming: Any, data: bytes) -> Steps[Outcome]:
         yield Put(_path(version, naming), data)
         return Outcome.WON
 
@@ -84,7 +84,7 @@ def manifest_replaces_what_is_there() -> Iterator[None]:
 
 @variant
 def absence_is_looked_up_and_then_relied_on() -> Iterator[None]:
-    def publish(self: Any, version: int, naming: Any, data: bytes, tries: int) -> Steps[Outcome]:
+    def publish(self: Any, version: int, naming: Any, data: bytes) -> Steps[Outcome]:
         path = _path(version, naming)
         try:
             yield from again(Read(path), 2)
@@ -99,8 +99,8 @@ def absence_is_looked_up_and_then_relied_on() -> Iterator[None]:
 
 @variant
 def lost_race_counts_as_won() -> Iterator[None]:
-    def publish(self: Any, version: int, naming: Any, data: bytes, tries: int) -> Steps[Outcome]:
-        yield from _right_publish(self, version, naming, data, tries)
+    def publish(self: Any, version: int, naming: Any, data: bytes) -> Steps[Outcome]:
+        yield from _right_publish(self, version, naming, data)
         return Outcome.WON
 
     with _changed(ConditionalPut, "publish", publish):
@@ -112,7 +112,7 @@ _right_publish = ConditionalPut.publish
 
 @variant
 def error_counts_as_failure() -> Iterator[None]:
-    def publish(self: Any, version: int, naming: Any, data: bytes, tries: int) -> Steps[Outcome]:
+    def publish(self: Any, version: int, naming: Any, data: bytes) -> Steps[Outcome]:
         try:
             yield Create(_path(version, naming), data)
         except ExistsError:
@@ -125,7 +125,7 @@ def error_counts_as_failure() -> Iterator[None]:
 
 @variant
 def error_counts_as_success() -> Iterator[None]:
-    def publish(self: Any, version: int, naming: Any, data: bytes, tries: int) -> Steps[Outcome]:
+    def publish(self: Any, version: int, naming: Any, data: bytes) -> Steps[Outcome]:
         try:
             yield Create(_path(version, naming), data)
         except ExistsError:

@@ -11,6 +11,7 @@ import pytest
 import lancecy
 from lancecy.changes.shared_columns import SharedColumns
 from lancecy.spark import columns
+from lancecy.spark.tasks import results
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,13 +30,12 @@ def test_executors_compute_columns(
         numbers = batch["a"].to_pylist()
         return {"vec": [[n, n * factor] for n in numbers], "big": numbers}
 
-    def twice(engine: Any, found: SharedColumns, fragments: Any) -> list[str]:
+    def twice(spark: SparkSession, found: SharedColumns, fragments: Any) -> list[str]:
         # All executors work twice, and results of the first time are lost, as those of killed attempts.
-        real(engine, found, fragments)
-        return real(engine, found, fragments)
+        results(spark, found, fragments)
+        return results(spark, found, fragments)
 
-    real = columns._SparkEngine.__call__
-    monkeypatch.setattr(columns._SparkEngine, "__call__", twice)
+    monkeypatch.setattr(columns, "results", twice)
     ds = lancecy.spark.add_columns(spark, tmp_path / "t", embed, ["a"], schema)
     assert ds.version == 3
     assert ds.schema.field("vec").type == pa.list_(pa.float16(), 2)

@@ -10,6 +10,7 @@ import pytest
 import lancecy
 from lancecy.changes.shared_update import SharedUpdate
 from lancecy.spark import updating
+from lancecy.spark.tasks import results
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,14 +25,13 @@ def table(place: Path) -> lancecy.Dataset:
 
 def test_executors_update_rows(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alone, ds = table(tmp_path / "alone"), table(tmp_path / "t")
-    real = updating._collected
 
-    def twice(spark: SparkSession, update: SharedUpdate) -> Any:
+    def twice(spark: SparkSession, update: SharedUpdate, numbers: Any) -> Any:
         # All executors work twice, and results of the first time are lost, as those of killed attempts.
-        real(spark, update)
-        return real(spark, update)
+        results(spark, update, numbers)
+        return results(spark, update, numbers)
 
-    monkeypatch.setattr(updating, "_collected", twice)
+    monkeypatch.setattr(updating, "results", twice)
     values: dict[str, Any] = {"s": lancecy.lit("new"), "a": "a + 100"}
     done = lancecy.spark.update(spark, ds, values, "a % 4 = 3")
     assert done == alone.update(values, "a % 4 = 3") == {"num_rows_updated": 2}

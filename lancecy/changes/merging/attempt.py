@@ -183,9 +183,7 @@ class Attempt:
         columns: dict[int, DataFile] = {}
         rows: dict[int, Int64] = {}
         try:
-            for number, file, offsets in written_columns(
-                self.context, source, self.rules, matches, files, schema
-            ):
+            for number, file, offsets in written_columns(self.context, source, matches, files, schema):
                 columns[number], rows[number] = file, offsets
                 told(Step("write", sum(part.size for part in rows.values()), matches.addresses.size, "rows"))
         except BaseException as error:

@@ -96,7 +96,7 @@ def columns_schema(context: ScanContext, source: pa.Schema, rules: Rules, versio
 
 
 def written_columns(
-    context: ScanContext, source: Source, rules: Rules, matches: Matches, files: ColumnFiles, schema: Schema
+    context: ScanContext, source: Source, matches: Matches, files: ColumnFiles, schema: Schema
 ) -> Iterator[tuple[int, DataFile, Int64]]:
     """Write one file for each fragment with matched rows.
 
@@ -104,7 +104,6 @@ def written_columns(
     ----------
     context : ScanContext
     source : Source
-    rules : Rules
     matches : Matches
     files : ColumnFiles
     schema : Schema

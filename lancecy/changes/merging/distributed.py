@@ -311,8 +311,7 @@ def planned_merge(
     request = make_request(
         snapshot.schema.arrow, columns=list(attempt.rules.of_target), with_row_address=True
     )
-    location = snapshot.location.with_credentials(embed_credentials)
-    spec = ScanSpec(location, snapshot.version, request, snapshot.identity)
+    spec = ScanSpec.of(snapshot, request, embed_credentials)
     tasks = tuple(plan(context, request, spec, _BLOCK_BYTES).tasks)
     shared = None
     if attempt.plan is not None:

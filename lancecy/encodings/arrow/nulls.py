@@ -39,7 +39,7 @@ def element_type(data_type: pa.DataType) -> pa.DataType:
 
 
 def with_members(data_type: pa.DataType, change: Callable[[pa.Field], pa.Field]) -> pa.DataType:
-    """The type of structs or lists with every member or item changed; any other type itself.
+    """The type of structs, lists or maps with every member, item, key and value changed; any other type itself.
 
     Examples
     --------
@@ -53,6 +53,8 @@ def with_members(data_type: pa.DataType, change: Callable[[pa.Field], pa.Field])
         return pa.list_(change(data_type.value_field), data_type.list_size)
     if types.is_list(data_type):
         return pa.list_(change(data_type.value_field))
+    if types.is_map(data_type):
+        return pa.map_(change(data_type.key_field), change(data_type.item_field), data_type.keys_sorted)
     return pa.large_list(change(data_type.value_field)) if types.is_large_list(data_type) else data_type
 
 

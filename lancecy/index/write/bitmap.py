@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.arrow.conversions import array_of, values_of
 from lancecy.index.bitmap import SETS_FILE
-from lancecy.index.write.base import IndexBuilder, IndexOutput, IndexPart
+from lancecy.index.write.base import IndexOutput, IndexPart
 from lancecy.index.write.order import changes
 from lancecy.index.write.parts import pairs_of
 from lancecy.index.write.row_sets import GrowingSet, encoded_sets
-from lancecy.index.write.sorted_pairs import Pairs, SortedPairs
+from lancecy.index.write.sorted_pairs import Pairs, SortedBuilder, SortedPairs
 
 __all__ = ["BitmapBuilder", "write_bitmaps"]
 
@@ -31,22 +31,8 @@ _FILE_PAGE_BYTES = 32 << 20
 """Size of the pages of the file: so large that the places of all sets lie at its end, where opening reads them."""
 
 
-class BitmapBuilder(IndexBuilder):
-    """Builder of a BITMAP index.
-
-    Parameters
-    ----------
-    kind : pyarrow.DataType
-        Type of the values.
-    """
-
-    def __init__(self, kind: pa.DataType) -> None:
-        self._kind = kind
-        self._pairs = SortedPairs(kind)
-
-    def add(self, values: pa.Array, ids: UInt64) -> None:
-        """See ``IndexBuilder.add``."""
-        self._pairs.add(values, ids)
+class BitmapBuilder(SortedBuilder):
+    """Builder of a BITMAP index."""
 
     def add_part(self, part: IndexPart) -> None:
         """See ``IndexBuilder.add_part``."""
@@ -56,10 +42,6 @@ class BitmapBuilder(IndexBuilder):
     def write(self, output: IndexOutput) -> None:
         """See ``IndexBuilder.write``."""
         write_bitmaps(output, self._kind, self._pairs)
-
-    def close(self) -> None:
-        """See ``IndexBuilder.close``."""
-        self._pairs.close()
 
 
 def write_bitmaps(

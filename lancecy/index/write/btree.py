@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.arrow.conversions import array_of, numbers_of
 from lancecy.index.btree import DATA_FILE, LOOKUP_FILE
-from lancecy.index.write.base import IndexBuilder, IndexOutput, IndexPart
+from lancecy.index.write.base import IndexOutput, IndexPart
 from lancecy.index.write.parts import held
-from lancecy.index.write.sorted_pairs import Pairs, SortedPairs
+from lancecy.index.write.sorted_pairs import Pairs, SortedBuilder
 from lancecy.rows import RowSelection
 
 __all__ = ["BTreeBuilder"]
@@ -30,22 +30,8 @@ _FILE_PAGE_BYTES = 512 << 10
 """Size of the pages of the file: so small that values and their ids lie close together, and one request reads both."""
 
 
-class BTreeBuilder(IndexBuilder):
-    """Builder of a BTREE index.
-
-    Parameters
-    ----------
-    kind : pyarrow.DataType
-        Type of the values.
-    """
-
-    def __init__(self, kind: pa.DataType) -> None:
-        self._kind = kind
-        self._pairs = SortedPairs(kind)
-
-    def add(self, values: pa.Array, ids: UInt64) -> None:
-        """See ``IndexBuilder.add``."""
-        self._pairs.add(values, ids)
+class BTreeBuilder(SortedBuilder):
+    """Builder of a BTREE index."""
 
     def add_part(self, part: IndexPart) -> None:
         """See ``IndexBuilder.add_part``."""
@@ -77,10 +63,6 @@ class BTreeBuilder(IndexBuilder):
         lookup.add_schema_metadata("batch_size", str(_PAGE_ROWS))
         lookup.add_schema_metadata("range_partitioned", "false")
         lookup.finish()
-
-    def close(self) -> None:
-        """See ``IndexBuilder.close``."""
-        self._pairs.close()
 
 
 def _in_whole_pages(blocks: Iterator[Pairs]) -> Iterator[Pairs]:

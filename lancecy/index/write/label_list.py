@@ -16,18 +16,17 @@ from lancecy.encodings.arrow.conversions import numbers_of
 from lancecy.errors import UnsupportedError
 from lancecy.index.bitmap import SETS_FILE
 from lancecy.index.label_list import NULLS
-from lancecy.index.write.base import IndexBuilder, IndexOutput, IndexPart
-from lancecy.index.write.bitmap import write_bitmaps
-from lancecy.index.write.parts import ids_in, pairs_of
+from lancecy.index.write.base import IndexOutput, IndexPart
+from lancecy.index.write.bitmap import BitmapBuilder, write_bitmaps
+from lancecy.index.write.parts import ids_in
 from lancecy.index.write.row_sets import GrowingSet
-from lancecy.index.write.sorted_pairs import SortedPairs
 
 __all__ = ["LabelListBuilder"]
 
 UInt64: TypeAlias = NDArray[np.uint64]
 
 
-class LabelListBuilder(IndexBuilder):
+class LabelListBuilder(BitmapBuilder):
     """Builder of a LABEL_LIST index.
 
     Parameters
@@ -37,8 +36,7 @@ class LabelListBuilder(IndexBuilder):
     """
 
     def __init__(self, kind: pa.DataType) -> None:
-        self._kind = kind.value_type
-        self._pairs = SortedPairs(self._kind)
+        super().__init__(kind.value_type)
         self._nulls = GrowingSet()
 
     def add(self, values: pa.Array, ids: UInt64) -> None:
@@ -46,7 +44,7 @@ class LabelListBuilder(IndexBuilder):
         if values.null_count:
             self._nulls.add(ids[numbers_of(values.is_null())])
         rows = numbers_of(pc.list_parent_indices(values))
-        self._pairs.add(values.flatten(), ids[rows])
+        super().add(values.flatten(), ids[rows])
 
     def add_part(self, part: IndexPart) -> None:
         """See ``IndexBuilder.add_part``.
@@ -64,13 +62,8 @@ class LabelListBuilder(IndexBuilder):
             )
         ids = ids_in(nulls)
         self._nulls.add(ids[part.holds(ids)])
-        for keys, ids in pairs_of(part, self._kind):
-            self._pairs.add(keys, ids)
+        super().add_part(part)
 
     def write(self, output: IndexOutput) -> None:
         """See ``IndexBuilder.write``."""
         write_bitmaps(output, self._kind, self._pairs, self._nulls.encode())
-
-    def close(self) -> None:
-        """See ``IndexBuilder.close``."""
-        self._pairs.close()

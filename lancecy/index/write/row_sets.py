@@ -64,7 +64,7 @@ def encoded_sets(groups: Int64, ids: UInt64, count: int) -> tuple[Int64, UInt8]:
     groups, ids = _distinct(groups, ids)
     layout = _Layout.of(groups, ids, count)
     units = np.zeros(int(layout.sets[-1]), "<u2")
-    layout.write_headers(units, groups, ids)
+    layout.write_headers(units, ids)
     layout.write_values(units, ids)
     return layout.sets * 2, units.view(np.uint8)
 
@@ -134,7 +134,7 @@ class _Layout:
         containers = np.repeat(bitmaps + 8 + 4 * num_containers, num_containers) + within
         return cls(sets, bitmaps, bitmap_sizes, num_containers, first, set_bitmaps, containers, starts, cards)
 
-    def write_headers(self, units: UInt16, groups: Int64, ids: UInt64) -> None:
+    def write_headers(self, units: UInt16, ids: UInt64) -> None:
         """Write everything but the values."""
         _put(units, self.sets[:-1], self.set_bitmaps)
         uppers = ids[self.starts[self.first_of_bitmap]] >> np.uint64(32)

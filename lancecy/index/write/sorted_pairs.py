@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from lancecy.encodings.arrow.columns import as_array
 from lancecy.encodings.arrow.conversions import array_of, numbers_of
 from lancecy.encodings.arrow.from_arrow import size_of
+from lancecy.index.write.base import IndexBuilder
 from lancecy.index.write.order import ascending, changes
 from lancecy.records import dataclass
 
-__all__ = ["Pairs", "SortedPairs"]
+__all__ = ["Pairs", "SortedBuilder", "SortedPairs"]
 
 UInt64: TypeAlias = NDArray[np.uint64]
 Int64: TypeAlias = NDArray[np.int64]
@@ -149,6 +150,28 @@ class SortedPairs:
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
             writer.write_table(pa.Table.from_batches([batch]), max_chunksize=piece)
         self._runs.append(path)
+
+
+class SortedBuilder(IndexBuilder):
+    """Base of builders that write the values in their order.
+
+    Parameters
+    ----------
+    kind : pyarrow.DataType
+        Type of the values.
+    """
+
+    def __init__(self, kind: pa.DataType) -> None:
+        self._kind = kind
+        self._pairs = SortedPairs(kind)
+
+    def add(self, values: pa.Array, ids: UInt64) -> None:
+        """See ``IndexBuilder.add``."""
+        self._pairs.add(values, ids)
+
+    def close(self) -> None:
+        """See ``IndexBuilder.close``."""
+        self._pairs.close()
 
 
 class _Run:

@@ -87,7 +87,7 @@ class NewBranch:
 
 
 def create_branch(
-    new: NewBranch, versions: VersionStore, limits: Limits = DEFAULT_LIMITS, tries: int = 4
+    new: NewBranch, versions: VersionStore, limits: Limits = DEFAULT_LIMITS
 ) -> Steps[Committed]:
     """Requests that create a branch.
 
@@ -96,8 +96,6 @@ def create_branch(
     new : NewBranch
     versions : VersionStore
     limits : Limits
-    tries : int
-        Number of tries of a failing request.
 
     Raises
     ------
@@ -110,14 +108,14 @@ def create_branch(
     LanceError
         As of ``commit.commit``; there is no new branch.
     """
-    return (yield from _Creation(new, versions, limits, tries).run())
+    return (yield from _Creation(new, versions, limits).run())
 
 
 class _Creation:
     """The state of one creation."""
 
-    def __init__(self, new: NewBranch, versions: VersionStore, limits: Limits, tries: int) -> None:
-        self.new, self.versions, self.limits, self.tries = new, versions, limits, tries
+    def __init__(self, new: NewBranch, versions: VersionStore, limits: Limits) -> None:
+        self.new, self.versions, self.limits = new, versions, limits
         self.folder = branch_folder(new.name)
         self.mark = mark_path(new.name, 1)
         self.written: list[str] = []
@@ -126,14 +124,12 @@ class _Creation:
     def run(self) -> Steps[Committed]:
         yield from self._check_free()
         # Its bytes are unique, so a failed request that was carried out is recognised.
-        if not (yield from create_once(self.mark, self.new.unique.encode(), self.tries)):
+        if not (yield from create_once(self.mark, self.new.unique.encode())):
             raise self._busy()
         try:
             yield from self._check_free()
             new = self.new
-            committed = yield from holding(
-                new.parent, new.start.version, self._created(), self.limits, self.tries
-            )
+            committed = yield from holding(new.parent, new.start.version, self._created(), self.limits)
         except CommitUnknownError:
             raise
         except LanceError as error:
@@ -141,14 +137,14 @@ class _Creation:
             raise
         # The branch is there; a mark that stays only delays its deletion.
         with suppress(StoreError):
-            yield from remove_for_good([self.mark], self.tries)
+            yield from remove_for_good([self.mark])
         return committed
 
     def _check_free(self) -> Steps[None]:
-        if (yield from read_branch(self.new.name, self.limits, self.tries)) is not None:
+        if (yield from read_branch(self.new.name, self.limits)) is not None:
             raise self._exists()
         # Nested branches may have folders in here.
-        metas: Sequence[ObjectMeta] = yield from again(List(f"{self.folder}/{VERSIONS}"), self.tries)
+        metas: Sequence[ObjectMeta] = yield from again(List(f"{self.folder}/{VERSIONS}"))
         found = [meta.path[len(self.folder) + 1 :] for meta in metas if meta.path != self.mark]
         found = [path for path in found if path.count("/") == 1]
         if any(is_mark(path) for path in found):
@@ -166,7 +162,7 @@ class _Creation:
         """The first version of the branch."""
         clone = self.new.clone
         self.written.append(f"{self.folder}/{TRANSACTIONS}/{clone.file_name}")
-        policy = Policy(limits=self.limits, tries=self.tries)
+        policy = Policy(limits=self.limits)
         try:
             committed = yield from below(self.folder, commit(clone, None, policy, self.versions))
         except ExistsError as error:
@@ -191,7 +187,7 @@ class _Creation:
         start = (self.new.start.version, self.new.unique)
         branch = Branch(start[0], self.new.parent, (*lineage, start), seconds, self.new.manifest_size)
         try:
-            is_mine = yield from create_branch_file(self.new.name, branch, self.tries)
+            is_mine = yield from create_branch_file(self.new.name, branch)
         except StoreError as error:
             raise self._unknown(error) from error
         if not is_mine:
@@ -206,12 +202,12 @@ class _Creation:
         """Check that the version the branch starts from is there, and so are its files."""
         new = self.new
         if new.parent is not None:
-            self.parent = yield from read_branch(new.parent, self.limits, self.tries)
+            self.parent = yield from read_branch(new.parent, self.limits)
             if self.parent is None:
                 raise self._parent_gone()
         folder = "" if new.parent is None else f"{branch_folder(new.parent)}/"
         try:
-            yield from again(Head(folder + new.start.path), self.tries)
+            yield from again(Head(folder + new.start.path))
         except DatasetNotFoundError as error:
             version = str(new.start.version)
             raise VersionNotFoundError(
@@ -222,23 +218,23 @@ class _Creation:
         """The lineage of the parent; one from an old release gets it now, as pylance protects parents by it."""
         if self.parent is None or self.new.parent is None or self.parent.lineage:
             return () if self.parent is None else self.parent.lineage
-        others = yield from branches(self.limits, self.tries)
+        others = yield from branches(self.limits)
         # pylance gives children the lineage that it computes for such a parent.
         known = (other.lineage[:-1] for other in others.values() if other.parent == self.new.parent)
         lineage = next((found for found in known if found), None)
         if lineage is None:
             lineage = ((self.parent.parent_version, self.new.unique[::-1]),)
             healed = replace(self.parent, lineage=lineage)
-            yield from replace_branch_file(self.new.parent, healed, self.tries)
+            yield from replace_branch_file(self.new.parent, healed)
         return lineage
 
     def _withdrawn(self, error: LanceError) -> Steps[None]:
         """Remove what was written, the newest first; the mark stays if a request may still be carried out."""
         try:
             yield from self.versions.forget(self.written)
-            is_certain = yield from remove_for_good(self.written[::-1], self.tries)
+            is_certain = yield from remove_for_good(self.written[::-1])
             if is_certain or self.versions.fails_at_once:
-                yield from remove_for_good([self.mark], self.tries)
+                yield from remove_for_good([self.mark])
         except StoreError:
             error.within(
                 f"branch {printable(self.new.name)!r}, whose creation leaves files that ds.branches.remove_leftover removes"

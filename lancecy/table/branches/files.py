@@ -23,7 +23,7 @@ from lancecy.store.base import Memory, ObjectMeta
 from lancecy.table.paths import DATA, DELETIONS, INDICES, TEMPORARY, TRANSACTIONS, VERSIONS
 from lancecy.table.refs.contents import Branch, encode_branch
 from lancecy.table.refs.names import branch_folder, branch_path
-from lancecy.table.requests import Create, Pause, Put, Read, Remove, Steps, again
+from lancecy.table.requests import TRIES, Create, Pause, Put, Read, Remove, Steps, again
 
 __all__ = [
     "KINDS",
@@ -47,17 +47,17 @@ _BATCH = 1000
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-def create_branch_file(name: str, branch: Branch, tries: int) -> Steps[bool]:
+def create_branch_file(name: str, branch: Branch) -> Steps[bool]:
     """Create the file of a branch (see :func:`create_once`)."""
-    return (yield from create_once(branch_path(name), encode_branch(branch), tries))
+    return (yield from create_once(branch_path(name), encode_branch(branch)))
 
 
-def replace_branch_file(name: str, branch: Branch, tries: int) -> Steps[None]:
+def replace_branch_file(name: str, branch: Branch) -> Steps[None]:
     """Replace the file of a branch; writing the same bytes again does no harm."""
-    yield from again(Put(branch_path(name), encode_branch(branch)), tries)
+    yield from again(Put(branch_path(name), encode_branch(branch)))
 
 
-def create_once(path: str, data: bytes, tries: int) -> Steps[bool]:
+def create_once(path: str, data: bytes) -> Steps[bool]:
     """Create an object that no other process creates with the same bytes.
 
     Returns
@@ -71,13 +71,13 @@ def create_once(path: str, data: bytes, tries: int) -> Steps[bool]:
         The storage failed; the object may exist, or be created later.
     """
     has_failed = False
-    for attempt in range(tries):
+    for attempt in range(TRIES):
         try:
             yield Create(path, data)
         except ExistsError:
-            return has_failed and (yield from _has(path, data, tries))
+            return has_failed and (yield from _has(path, data))
         except StoreError:
-            if attempt == tries - 1:
+            if attempt == TRIES - 1:
                 raise
             has_failed = True
             yield Pause(attempt)
@@ -86,15 +86,15 @@ def create_once(path: str, data: bytes, tries: int) -> Steps[bool]:
     return False
 
 
-def _has(path: str, data: bytes, tries: int) -> Steps[bool]:
+def _has(path: str, data: bytes) -> Steps[bool]:
     try:
-        memory: Memory = yield from again(Read(path), tries)
+        memory: Memory = yield from again(Read(path))
     except DatasetNotFoundError:
         return False
     return memory.tobytes() == data
 
 
-def remove_for_good(paths: Sequence[str], tries: int) -> Steps[bool]:
+def remove_for_good(paths: Sequence[str]) -> Steps[bool]:
     """Remove objects.
 
     Returns
@@ -114,7 +114,7 @@ def remove_for_good(paths: Sequence[str], tries: int) -> Steps[bool]:
             yield request
         except StoreError:
             is_certain = False
-            yield from again(request, tries)
+            yield from again(request)
     return is_certain
 
 

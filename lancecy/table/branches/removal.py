@@ -81,18 +81,15 @@ class Work:
     older_than_ns : int, ns
         Age from which a mark, or a file without a branch, belongs to a process that is gone.
     limits : Limits
-    tries : int
-        Number of tries of a failing request.
     """
 
     versions: VersionStore
     unique: str
     older_than_ns: int = GRACE_NS
     limits: Limits = DEFAULT_LIMITS
-    tries: int = 4
 
 
-def leftovers(limits: Limits = DEFAULT_LIMITS, tries: int = 4) -> Steps[dict[str, Leftover]]:
+def leftovers(limits: Limits = DEFAULT_LIMITS) -> Steps[dict[str, Leftover]]:
     """Files in folders of branches that do not exist, by the name of the branch.
 
     They are from creations and deletions that were interrupted or are under way.
@@ -104,8 +101,8 @@ def leftovers(limits: Limits = DEFAULT_LIMITS, tries: int = 4) -> Steps[dict[str
     StoreError
         The storage failed.
     """
-    metas: Sequence[ObjectMeta] = yield from again(List(TREE), tries)
-    known = yield from branches(limits, tries)
+    metas: Sequence[ObjectMeta] = yield from again(List(TREE))
+    known = yield from branches(limits)
     names = table_folders(meta.path.removeprefix(f"{TREE}/") for meta in metas)
     found = {}
     for name in sorted(names):
@@ -142,7 +139,7 @@ def delete_branch(name: str, work: Work) -> Steps[tuple[str, ...]]:
     removal = _Removal(name, work)
     yield from removal.begin()
     try:
-        if (yield from read_branch(name, work.limits, work.tries)) is None:
+        if (yield from read_branch(name, work.limits)) is None:
             raise ConflictError(f"branch {printable(name)!r} was deleted meanwhile")
         yield from removal.announce()
     except LanceError:
@@ -193,25 +190,22 @@ class _Removal:
     def begin(self) -> Steps[None]:
         """Mark the branch, unless another process is at work on it."""
         start = len(self.folder) + 1
-        metas: Sequence[ObjectMeta] = yield from again(List(f"{self.folder}/{VERSIONS}"), self.work.tries)
+        metas: Sequence[ObjectMeta] = yield from again(List(f"{self.folder}/{VERSIONS}"))
         marks = [meta for meta in metas if is_mark(meta.path[start:])]
         if (yield from _young(marks, self.work)):
             raise self._busy()
         number = mark_number(meta.path[start:] for meta in marks) + 1
         mark = mark_path(self.name, number)
-        if not (yield from create_once(mark, self.work.unique.encode(), self.work.tries)):
+        if not (yield from create_once(mark, self.work.unique.encode())):
             raise self._busy()
         self.mark = mark
 
     def announce(self) -> Steps[None]:
         """Announce that all versions go, and check that no tag or branch was made of one, or is being made."""
-        tries = self.work.tries
-        metas: Sequence[ObjectMeta] = yield from again(List(f"{self.folder}/{VERSIONS}"), tries)
+        metas: Sequence[ObjectMeta] = yield from again(List(f"{self.folder}/{VERSIONS}"))
         names = [parse_manifest_name(meta.path.rpartition("/")[2]) for meta in own_files(self.name, metas)]
-        self.guard = yield from announce(
-            self.name, {name.version for name in names if name is not None}, tries
-        )
-        found = yield from pins(self.work.limits, tries)
+        self.guard = yield from announce(self.name, {name.version for name in names if name is not None})
+        found = yield from pins(self.work.limits)
         users = sorted(pin.path for pin in found if pin.branch == self.name)
         if users:
             raise ConflictError(
@@ -222,8 +216,8 @@ class _Removal:
     def given_up(self) -> Steps[None]:
         """Remove the announcement and the mark again."""
         if self.guard:
-            yield from withdraw(self.guard, self.work.tries)
-        yield from remove_for_good([self.mark], self.work.tries)
+            yield from withdraw(self.guard)
+        yield from remove_for_good([self.mark])
 
     def run(self, *, has_file: bool) -> Steps[tuple[str, ...]]:
         """Remove the file of the branch, and its table."""
@@ -232,7 +226,7 @@ class _Removal:
             if has_file:
                 yield from self._remove([branch_path(self.name)])
                 done = "the branch is deleted"
-            metas: Sequence[ObjectMeta] = yield from again(ListOwned(self.folder), self.work.tries)
+            metas: Sequence[ObjectMeta] = yield from again(ListOwned(self.folder))
             paths = [meta.path for meta in own_files(self.name, metas)]
             done = "the branch is deleted, and some of its files"
             yield from self._remove_files(paths)
@@ -256,11 +250,11 @@ class _Removal:
         yield from self._remove(sorted({*paths} - {*marks, *versions}))
         # A removal that failed may be carried out later, and must find no new branch then.
         if self.is_certain or self.work.versions.fails_at_once:
-            yield from withdraw(self.guard, self.work.tries)
-            yield from remove_for_good(marks, self.work.tries)
+            yield from withdraw(self.guard)
+            yield from remove_for_good(marks)
 
     def _remove(self, paths: Sequence[str]) -> Steps[None]:
-        is_certain = yield from remove_for_good(paths, self.work.tries)
+        is_certain = yield from remove_for_good(paths)
         self.is_certain = self.is_certain and is_certain
 
     def _busy(self) -> ConflictError:
@@ -272,7 +266,7 @@ class _Removal:
 
 def _check_deletable(name: str, work: Work) -> Steps[None]:
     """Check that a branch exists and nothing needs it."""
-    known = yield from branches(work.limits, work.tries)
+    known = yield from branches(work.limits)
     branch = known.get(name)
     if branch is None:
         close = nearest(name, known) or sorted(known)
@@ -284,7 +278,7 @@ def _check_deletable(name: str, work: Work) -> Steps[None]:
             name=name,
             known=close[:10],
         )
-    _check_unused(name, branch, known, (yield from tags(work.limits, work.tries)))
+    _check_unused(name, branch, known, (yield from tags(work.limits)))
 
 
 def _check_unused(
@@ -310,11 +304,11 @@ def _extends(lineage: Sequence[tuple[int, str]], mine: Sequence[tuple[int, str]]
 
 
 def _check_leftover(name: str, work: Work, mark: str = "") -> Steps[None]:
-    known = yield from branches(work.limits, work.tries)
+    known = yield from branches(work.limits)
     if name in known:
         raise ConflictError(f"branch {printable(name)!r} exists: ds.branches.delete deletes it")
-    _check_unused(name, None, known, (yield from tags(work.limits, work.tries)))
-    metas: Iterable[ObjectMeta] = yield from again(ListOwned(branch_folder(name)), work.tries)
+    _check_unused(name, None, known, (yield from tags(work.limits)))
+    metas: Iterable[ObjectMeta] = yield from again(ListOwned(branch_folder(name)))
     own = [meta for meta in own_files(name, metas) if meta.path != mark]
     if not own and not mark:
         raise RefNotFoundError(f"nothing is left of a branch {printable(name)!r}", kind="branch", name=name)
@@ -329,5 +323,5 @@ def _young(metas: Sequence[ObjectMeta], work: Work) -> Steps[bool]:
     """Whether one of these files may belong to a process at work."""
     if not metas or work.older_than_ns <= 0:
         return False
-    times = Times((yield Now()), (yield from again(StoreTime(), work.tries)))
+    times = Times((yield Now()), (yield from again(StoreTime())))
     return not all(times.is_old(meta, work.older_than_ns) for meta in metas)

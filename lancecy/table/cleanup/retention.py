@@ -9,9 +9,9 @@ Facts: table sheet, sections 1.3, 4.1 and 6.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from lancecy.errors import DatasetNotFoundError, FormatError, LanceError, NotFoundError, UnsupportedError
+from lancecy.errors import DatasetNotFoundError, FormatError, NotFoundError, UnsupportedError
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.records import dataclass
 from lancecy.store.base import Memory, ObjectMeta
@@ -19,7 +19,7 @@ from lancecy.table.operations import decode_transaction
 from lancecy.table.paths import ManifestName
 from lancecy.table.refs import Pin, branch_folder
 from lancecy.table.refs.files import pins
-from lancecy.table.requests import InOtherTable, List, Read, Steps, again
+from lancecy.table.requests import InOtherTable, List, Read, Request, Steps, again, translated
 from lancecy.table.versions import VersionStore
 from lancecy.table.wire.references import References, decode_references
 
@@ -39,8 +39,6 @@ class Scope:
         None for the main table. Paths begin at the main table's root in either case.
     used_by : tuple of str
         Roots of other tables that use files of this one, such as shallow clones.
-    tries : int
-        Number of tries of a failing request.
     limits : Limits
     gone : frozenset of str
         Paths of manifests that another cleanup removes before this one, which need no files any more.
@@ -49,7 +47,6 @@ class Scope:
     versions: VersionStore
     branch: str | None = None
     used_by: tuple[str, ...] = ()
-    tries: int = 4
     limits: Limits = DEFAULT_LIMITS
     gone: frozenset[str] = frozenset()
 
@@ -93,7 +90,7 @@ class Needs:
 
     def pins(self) -> Steps[frozenset[Pin]]:
         """All tags and branches."""
-        return (yield from pins(self._scope.limits, self._scope.tries))
+        return (yield from pins(self._scope.limits))
 
     def manifests(self) -> Steps[list[ListedManifest]]:
         """Every manifest of this table, its branches, their main table, and the tables that use it."""
@@ -121,7 +118,7 @@ class Needs:
         versions = []
         for meta in markers:
             try:
-                memory: Memory = yield from again(Read(meta.path), self._scope.tries)
+                memory: Memory = yield from again(Read(meta.path))
             except DatasetNotFoundError:
                 continue
             text = memory[:20].tobytes()
@@ -134,9 +131,7 @@ class Needs:
         path, place = manifest.meta.path, manifest.place
         request = Read(path)
         try:
-            memory: Memory = yield from again(
-                InOtherTable(place, request) if place else request, self._scope.tries
-            )
+            memory: Memory = yield from again(InOtherTable(place, request) if place else request)
         except DatasetNotFoundError:
             return None
         shown = f"{place}/{path}" if place else path
@@ -147,7 +142,7 @@ class Needs:
         raw, restored = [], set[int]()
         for meta in metas:
             try:
-                memory: Memory = yield from again(Read(meta.path), self._scope.tries)
+                memory: Memory = yield from again(Read(meta.path))
             except DatasetNotFoundError:
                 continue
             data = memory.tobytes()
@@ -164,16 +159,8 @@ class Needs:
 
 def _elsewhere(steps: Steps[T], place: str) -> Steps[T]:
     """The same requests, sent to the table at another root."""
-    try:
-        request = next(steps)
-        while True:
-            asked = InOtherTable(place, request) if isinstance(request, List | Read) else request
-            try:
-                answer = yield asked
-            except LanceError as error:
-                request = steps.throw(error)
-            else:
-                request = steps.send(answer)
-    except StopIteration as end:
-        value: T = end.value
-        return value
+
+    def ask(request: Request) -> Steps[Any]:
+        return (yield InOtherTable(place, request) if isinstance(request, List | Read) else request)
+
+    return translated(steps, ask)

@@ -195,11 +195,11 @@ class _Cleanup:
 
     def planned(self) -> Steps[Removal]:
         """The plan of the removal; removes nothing."""
-        home, tries = self.scope.home, self.scope.tries
-        times = self.times = Times((yield Now()), (yield from again(StoreTime(), tries)))
+        home = self.scope.home
+        times = self.times = Times((yield Now()), (yield from again(StoreTime())))
         files: list[ObjectMeta] = []
         for folder in FOLDERS:
-            files += yield from again(ListOwned(home + folder), tries)
+            files += yield from again(ListOwned(home + folder))
         self.pins = yield from self.needs.pins()
         manifests = yield from self.needs.manifests()
         history: list[Found] = []
@@ -306,7 +306,7 @@ class _Cleanup:
         """
         if self.going:
             try:
-                self.guard = yield from announce(self.scope.branch, self.going, self.scope.tries)
+                self.guard = yield from announce(self.scope.branch, self.going)
             except StoreError as error:
                 if error.errno not in _FULL:
                     raise
@@ -319,15 +319,15 @@ class _Cleanup:
 
     def _withdraw(self) -> Steps[None]:
         if self.guard:
-            yield from withdraw(self.guard, self.scope.tries)
+            yield from withdraw(self.guard)
 
     def _remove_stale_guards(self) -> Steps[None]:
         """Remove what processes that died left; after a failure the next cleanup does."""
         with suppress(StoreError):
-            metas: Sequence[ObjectMeta] = yield from again(ListOwned(GUARDS), self.scope.tries)
+            metas: Sequence[ObjectMeta] = yield from again(ListOwned(GUARDS))
             stale = tuple(meta.path for meta in metas if is_stale(meta, self.times.theirs))
             if stale:
-                yield from again(Remove(stale), self.scope.tries)
+                yield from again(Remove(stale))
 
     def carried_out(self, removal: Removal) -> Steps[Removal]:
         """Carry out a removal; returns what was removed."""
@@ -350,7 +350,7 @@ class _Cleanup:
             removal = yield from self._spared(removal)
             for batch in self._batches([meta.path for _, meta in removal.files]):
                 self.progress(Step("remove", done, len(removal), "files", batch[0]))
-                yield from again(Remove(batch), self.scope.tries)
+                yield from again(Remove(batch))
                 yield from self._paced(len(batch))
                 done += len(batch)
                 what = f"{versions} versions and {done - versions} of {len(removal.files)} files were removed"
@@ -371,7 +371,7 @@ class _Cleanup:
             return removal
         home, kept = self.scope.home, set[str]()
         folder = f"{home}{TRANSACTIONS}"
-        metas: Sequence[ObjectMeta] = yield from again(ListOwned(folder), self.scope.tries)
+        metas: Sequence[ObjectMeta] = yield from again(ListOwned(folder))
         for manifest in (yield from self.needs.manifests()):
             if (manifest.place, manifest.meta.path) not in self.read:
                 references = yield from self._read(manifest)

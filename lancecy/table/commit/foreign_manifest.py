@@ -23,7 +23,6 @@ def foreign_manifest(
     versions: VersionStore,
     locations: Sequence[ManifestLocation],
     limits: Limits = DEFAULT_LIMITS,
-    tries: int = 4,
 ) -> Steps[FormatError | None]:
     """Requests that find out whether the newest manifest is another table's.
 
@@ -36,8 +35,6 @@ def foreign_manifest(
     locations : sequence of ManifestLocation
         The versions of the table, as ``versions`` lists them.
     limits : Limits
-    tries : int
-        Number of tries of a failing request.
 
     Returns
     -------
@@ -49,7 +46,7 @@ def foreign_manifest(
     UnsupportedError, StoreError
         The storage failed, or cannot list files.
     """
-    if len(locations) < 2 or not (yield from _is_foreign(versions, locations[-2:], limits, tries)):
+    if len(locations) < 2 or not (yield from _is_foreign(versions, locations[-2:], limits)):
         return None
     newest = locations[-1]
     return FormatError(
@@ -58,12 +55,10 @@ def foreign_manifest(
     )
 
 
-def _is_foreign(
-    versions: VersionStore, locations: Sequence[ManifestLocation], limits: Limits, tries: int
-) -> Steps[bool]:
+def _is_foreign(versions: VersionStore, locations: Sequence[ManifestLocation], limits: Limits) -> Steps[bool]:
     """Whether the second of two manifests is another table's."""
-    history = History(versions, locations[1].naming, limits, tries)
-    metas: Sequence[ObjectMeta] = yield from again(List(TRANSACTIONS), tries)
+    history = History(versions, locations[1].naming, limits)
+    metas: Sequence[ObjectMeta] = yield from again(List(TRANSACTIONS))
     names = {meta.path.rpartition("/")[2] for meta in metas}
     try:
         newest = yield from history.stored(locations[1])
@@ -77,18 +72,18 @@ def _is_foreign(
         return False
     files = [file for fragment in newest.manifest.fragments for file in fragment.files]
     for file in files:
-        if (yield from _exists(file, newest.manifest.bases, before.manifest.bases, tries)):
+        if (yield from _exists(file, newest.manifest.bases, before.manifest.bases)):
             return False
     return bool(files)
 
 
-def _exists(file: DataFile, bases: BasePaths, known: BasePaths, tries: int) -> Steps[bool]:
+def _exists(file: DataFile, bases: BasePaths, known: BasePaths) -> Steps[bool]:
     """Whether a data file exists below the table's root, or in a base that the version before knows too."""
     number = file.base_id
     if number is not None and bases.by_id.get(number) != known.by_id.get(number):
         return False
     try:
-        yield from again(HeadFile(known, file), tries)
+        yield from again(HeadFile(known, file))
     except DatasetNotFoundError:
         return False
     return True

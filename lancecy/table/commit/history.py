@@ -16,7 +16,7 @@ from lancecy.records import dataclass
 from lancecy.store.base import Memory, ObjectMeta
 from lancecy.table.operations import Operation, Transaction, decode_transaction
 from lancecy.table.paths import TRANSACTIONS, Naming
-from lancecy.table.requests import List, Pause, Read, Steps, again
+from lancecy.table.requests import TRIES, List, Pause, Read, Steps, again
 from lancecy.table.versions import ManifestLocation, VersionStore
 from lancecy.table.wire.manifest_file import ManifestFile, decode_manifest_file
 
@@ -32,14 +32,11 @@ class History:
     versions : VersionStore
     naming : Naming
     limits : Limits
-    tries : int
-        Number of tries of a failing request.
     """
 
     versions: VersionStore
     naming: Naming
     limits: Limits
-    tries: int
 
     def since(
         self, seen: int, certain: int | None
@@ -103,9 +100,9 @@ class History:
         FormatError, LimitError, UnsupportedError
             See ``wire.manifest_file``.
         """
-        for attempt in range(self.tries if insist else 1):
+        for attempt in range(TRIES if insist else 1):
             try:
-                memory: Memory = yield from again(Read(location.path, identity=location.identity), self.tries)
+                memory: Memory = yield from again(Read(location.path, identity=location.identity))
             except DatasetNotFoundError:
                 yield Pause(attempt)
             else:
@@ -120,7 +117,7 @@ class History:
             if not name or "/" in name:
                 return None
             try:
-                memory: Memory = yield from again(Read(f"{TRANSACTIONS}/{name}"), self.tries)
+                memory: Memory = yield from again(Read(f"{TRANSACTIONS}/{name}"))
             except DatasetNotFoundError:
                 return None
             data = memory.tobytes()
@@ -139,7 +136,7 @@ class History:
     def landed(self, uuid: str, seen: int) -> Steps[ManifestLocation | None]:
         """The version of a transaction at or before ``seen``, committed by a process that did not learn of it."""
         ending = f"-{uuid}.txn"
-        metas: Sequence[ObjectMeta] = yield from again(List(TRANSACTIONS), self.tries)
+        metas: Sequence[ObjectMeta] = yield from again(List(TRANSACTIONS))
         names = [meta.path.rpartition("/")[2] for meta in metas if meta.path.endswith(ending)]
         starts = [int(text) for text in (name[: -len(ending)] for name in names) if text.isdigit()]
         for version in range(min(starts, default=seen) + 1, seen + 1):

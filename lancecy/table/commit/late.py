@@ -233,7 +233,7 @@ def _order(published: Published, newer: Sequence[ManifestLocation], history: His
 
 def _date(location: ManifestLocation, history: History) -> Steps[datetime | None]:
     try:
-        meta: ObjectMeta = yield from again(Head(location.path), history.tries)
+        meta: ObjectMeta = yield from again(Head(location.path))
     except DatasetNotFoundError:
         return None
     return meta.modified
@@ -253,6 +253,6 @@ def _is_never_removed(published: Published, history: History) -> Steps[bool]:
             listed = yield from history.versions.versions(before - 1, history.naming)
             if all(one.version != before for one in listed):
                 return False
-        needed = yield from pins(history.limits, history.tries)
+        needed = yield from pins(history.limits)
         return before not in {pin.version for pin in needed if pin.branch is None}
     return False

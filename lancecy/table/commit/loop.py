@@ -109,7 +109,7 @@ class _Commit:
         self.origin = origin
         self.versions = versions
         self.naming = policy.naming if origin is None else origin.naming
-        self.history = History(versions, self.naming, policy.limits, policy.tries)
+        self.history = History(versions, self.naming, policy.limits)
         self.seen = transaction.operation.first_version - 1 if origin is None else origin.version
         self.base: ManifestFile | None = None
         self.doubt: int | None = None  # a version that this transaction may have made
@@ -266,7 +266,7 @@ class _Commit:
 
     def _published(self, version: int, data: bytes) -> Steps[Outcome]:
         try:
-            return (yield from self.versions.publish(version, self.naming, data, self.policy.tries))
+            return (yield from self.versions.publish(version, self.naming, data))
         except CommitUnknownError:
             raise
         except LanceError:

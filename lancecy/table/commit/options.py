@@ -22,8 +22,6 @@ class Policy:
     ----------
     attempts : int
         Maximum number of lost races for a version.
-    tries : int
-        Number of tries of a failing request.
     check_files : bool
         Whether to check that new data files exist and have their stated sizes.
     written_ns : int or None
@@ -43,7 +41,6 @@ class Policy:
     """
 
     attempts: int = 20
-    tries: int = 4
     check_files: bool = True
     written_ns: int | None = None
     once: bool = False

@@ -31,7 +31,7 @@ from lancecy.table.operations.apply import apply
 from lancecy.table.operations.base import NewManifest, VersionStamp
 from lancecy.table.operations.transaction import COMMIT_MESSAGE
 from lancecy.table.paths import TRANSACTIONS
-from lancecy.table.requests import Pause, Put, Read, Steps, again
+from lancecy.table.requests import TRIES, Pause, Put, Read, Steps, again
 from lancecy.table.versions import ManifestLocation, VersionStore
 from lancecy.table.versions.damage import DAMAGED, NOTHING_SOUND, is_damage
 from lancecy.table.wire import manifest as manifest_wire
@@ -97,7 +97,6 @@ def set_aside(
     *,
     every: bool = False,
     foreign: bool = False,
-    tries: int = 4,
 ) -> Steps[tuple[SetAside, ...]]:
     """Requests that set damaged manifests aside.
 
@@ -109,8 +108,6 @@ def set_aside(
         Read the manifests of all versions. Otherwise only those from the newest down to the first sound one.
     foreign : bool
         A newest manifest that belongs to another table (``foreign_manifest``) counts as damaged too.
-    tries : int
-        Number of tries of a failing request.
 
     Returns
     -------
@@ -128,8 +125,8 @@ def set_aside(
     StoreError
         The storage failed; the next repair goes on.
     """
-    repair = _Repair(versions, limits, tries)
-    for attempt in range(tries - 1):
+    repair = _Repair(versions, limits)
+    for attempt in range(TRIES - 1):
         try:
             return (yield from repair.run(every, foreign))
         except ConflictError:
@@ -150,15 +147,15 @@ class _Again(Restore):
 class _Repair:
     """The state of one repair."""
 
-    def __init__(self, versions: VersionStore, limits: Limits, tries: int) -> None:
-        self.versions, self.limits, self.tries = versions, limits, tries
+    def __init__(self, versions: VersionStore, limits: Limits) -> None:
+        self.versions, self.limits = versions, limits
         self.foreign: FormatError | None = None  # about the manifest of another table
         self.done: list[SetAside] = []
 
     def run(self, every: bool, foreign: bool) -> Steps[tuple[SetAside, ...]]:
         locations = yield from self.versions.versions()
         if foreign:
-            self.foreign = yield from foreign_manifest(self.versions, locations, self.limits, self.tries)
+            self.foreign = yield from foreign_manifest(self.versions, locations, self.limits)
         waiting: list[_Damaged] = []  # above the next sound version
         sound: int | None = None
         for location in reversed(locations):
@@ -214,7 +211,7 @@ class _Repair:
 
     def _bytes(self, location: ManifestLocation) -> Steps[bytes]:
         try:
-            memory: Memory = yield from again(Read(location.path), self.tries)
+            memory: Memory = yield from again(Read(location.path))
         except DatasetNotFoundError as error:
             # Never skipped: the store may not show it yet, and then an older version would be taken for the newest.
             raise ConflictError(f"{location.path} is listed and not found: repair the table again") from error
@@ -238,9 +235,9 @@ class _Repair:
         data = encode_transaction(transaction, made.message)
         manifest = manifest_wire.encode(made.message, made.indices, data, made.dictionaries)
         yield from self._keep(damaged)
-        yield from again(Put(f"{TRANSACTIONS}/{stamp.transaction_file}", data), self.tries)
+        yield from again(Put(f"{TRANSACTIONS}/{stamp.transaction_file}", data))
         location = damaged.location
-        if not (yield from self.versions.replace(location, damaged.data, manifest, self.tries)):
+        if not (yield from self.versions.replace(location, damaged.data, manifest)):
             raise ConflictError(f"{location.path} changed during the repair: repair the table again")
         self.done.append(damaged.reported(sound.version))
 
@@ -251,4 +248,4 @@ class _Repair:
         self.done.append(damaged.reported(None))
 
     def _keep(self, damaged: _Damaged) -> Steps[None]:
-        yield from again(Put(damaged.kept_as, damaged.data), self.tries)
+        yield from again(Put(damaged.kept_as, damaged.data))

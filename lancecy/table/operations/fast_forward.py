@@ -166,9 +166,9 @@ class FastForward(Operation):
         return True
 
 
-def _renumbered(stored: bytes, steps: tuple[tuple[int, int], ...], limits: Limits = DEFAULT_LIMITS) -> bytes:
+def _renumbered(stored: bytes, steps: tuple[tuple[int, int], ...]) -> bytes:
     """A stored sequence of versions in the numbers of the parent; its bytes stay if no number changes."""
-    known = decode_versions(stored, None, limits)
+    known = decode_versions(stored, None, DEFAULT_LIMITS)
     versions = renumbered(known.versions, steps)
     if (versions == known.versions).all():
         return stored

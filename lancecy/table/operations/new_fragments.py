@@ -260,12 +260,12 @@ def fragment_id_of(number: int) -> int:
     return number
 
 
-def message_faults(message: table_pb2.Manifest, limits: Limits = DEFAULT_LIMITS) -> RowIdFaults:
+def message_faults(message: table_pb2.Manifest) -> RowIdFaults:
     """``row_id_faults`` of a manifest's message; no faults in a table without stable row ids."""
     if not message.reader_feature_flags & STABLE_ROW_IDS:
         return RowIdFaults((), (), -1, message.next_row_id)
     parts = ((part.id, part.physical_rows or None, _stored(part)) for part in message.fragments)
-    return faults_of(parts, message.next_row_id, limits)
+    return faults_of(parts, message.next_row_id, DEFAULT_LIMITS)
 
 
 def _stored(part: table_pb2.DataFragment) -> bytes | None:

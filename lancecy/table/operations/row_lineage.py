@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.errors import FormatError, LimitError
-from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.limits import DEFAULT_LIMITS
 from lancecy.proto import table_pb2
 from lancecy.rows import RowSelection
 from lancecy.table.manifest import Fragment
@@ -32,9 +32,7 @@ UInt64: TypeAlias = NDArray[np.uint64]
 _FIRST_VERSION = 1
 
 
-def give_row_ids(
-    message: table_pb2.Manifest, fragment: table_pb2.DataFragment, limits: Limits = DEFAULT_LIMITS
-) -> None:
+def give_row_ids(message: table_pb2.Manifest, fragment: table_pb2.DataFragment) -> None:
     """Assign the next free row ids to the rows of a fragment after those that have ids.
 
     Raises
@@ -47,7 +45,7 @@ def give_row_ids(
     rows = fragment.physical_rows
     kept = RowIdSequence.of(np.empty(0, np.uint64))
     if fragment.inline_row_ids:
-        kept = decode_row_ids(fragment.inline_row_ids, None, limits)
+        kept = decode_row_ids(fragment.inline_row_ids, None, DEFAULT_LIMITS)
     start, count = message.next_row_id, rows - len(kept)
     if count < 0:
         raise FormatError(f"a fragment of {rows} rows has {len(kept)} row ids")
@@ -62,7 +60,7 @@ def give_row_ids(
         fragment.inline_row_ids = encode_row_ids(kept)
 
 
-def give_versions(fragment: table_pb2.DataFragment, version: int, limits: Limits = DEFAULT_LIMITS) -> None:
+def give_versions(fragment: table_pb2.DataFragment, version: int) -> None:
     """Complete the created and updated versions of a fragment: rows without one get ``version``.
 
     Raises
@@ -73,17 +71,12 @@ def give_versions(fragment: table_pb2.DataFragment, version: int, limits: Limits
     rows = fragment.physical_rows
     for name in ("inline_created_at_versions", "inline_last_updated_at_versions"):
         stated: bytes = getattr(fragment, name)
-        known = decode_versions(stated, None, limits) if stated else None
+        known = decode_versions(stated, None, DEFAULT_LIMITS) if stated else None
         if known is None or len(known) != rows:
             setattr(fragment, name, encode_versions(_completed(known, rows, version)))
 
 
-def set_updated(
-    fragment: table_pb2.DataFragment,
-    version: int,
-    offsets: Int64 | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-) -> None:
+def set_updated(fragment: table_pb2.DataFragment, version: int, offsets: Int64 | None = None) -> None:
     """Set the updated version of rows.
 
     Parameters
@@ -106,7 +99,7 @@ def set_updated(
         stated = fragment.inline_last_updated_at_versions
         # A missing sequence says that every row is of version 1.
         known = (
-            decode_versions(stated, rows, limits)
+            decode_versions(stated, rows, DEFAULT_LIMITS)
             if stated
             else VersionSequence.constant(_FIRST_VERSION, rows)
         )
@@ -117,7 +110,7 @@ def set_updated(
 
 
 def with_created_versions(
-    fragments: Sequence[Fragment], base: ManifestFile, version: int, limits: Limits = DEFAULT_LIMITS
+    fragments: Sequence[Fragment], base: ManifestFile, version: int
 ) -> tuple[Fragment, ...]:
     """New fragments with the created versions of the rows of the table that they hold.
 
@@ -136,7 +129,7 @@ def with_created_versions(
         Row ids or versions are damaged.
     """
     stated = {
-        number: decode_row_ids(part.row_ids, None, limits)
+        number: decode_row_ids(part.row_ids, None, DEFAULT_LIMITS)
         for number, part in enumerate(fragments)
         if isinstance(part.row_ids, bytes) and part.created_at_versions is None
     }
@@ -144,7 +137,7 @@ def with_created_versions(
         return tuple(fragments)
     wanted = {number: ids.take(np.arange(len(ids), dtype=np.int64)) for number, ids in stated.items()}
     known = np.unique(np.concatenate(list(wanted.values())))
-    created = _created(known, base, limits)
+    created = _created(known, base)
     created[created == 0] = version
     made = list(fragments)
     for number, ids in wanted.items():
@@ -153,18 +146,18 @@ def with_created_versions(
     return tuple(made)
 
 
-def _created(ids: UInt64, base: ManifestFile, limits: Limits) -> UInt64:
+def _created(ids: UInt64, base: ManifestFile) -> UInt64:
     """Created versions of ascending row ids, 0 of ids that no fragment has."""
     found = np.zeros(ids.size, np.uint64)
     for part in base.message.fragments:
-        sequence = decode_row_ids(part.inline_row_ids, None, limits)
+        sequence = decode_row_ids(part.inline_row_ids, None, DEFAULT_LIMITS)
         starts, stops = rows_among(sequence, ids)
         if not starts.size:
             continue
         offsets = RowSelection(len(sequence), starts, stops).to_indices()
         stored = part.inline_created_at_versions
         # A missing sequence says that every row is of version 1.
-        versions = decode_versions(stored, None, limits) if stored else None
+        versions = decode_versions(stored, None, DEFAULT_LIMITS) if stored else None
         at = np.searchsorted(ids, sequence.take(offsets))
         new = found[at] == 0
         found[at[new]] = _FIRST_VERSION if versions is None else versions.take(offsets[new])

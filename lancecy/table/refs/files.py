@@ -33,15 +33,14 @@ from lancecy.table.refs.names import (
     tag_of,
     tag_path,
 )
-from lancecy.table.requests import Create, Head, List, Now, Pause, Put, Read, Remove, Steps, again
+from lancecy.table.requests import TRIES, Create, Head, List, Now, Pause, Put, Read, Remove, Steps, again
 
 __all__ = ["branches", "create_tag", "pins", "read_branch", "read_tag", "remove_tag", "replace_tag", "tags"]
 
 T = TypeVar("T")
-_TRIES = 4
 
 
-def tags(limits: Limits = DEFAULT_LIMITS, tries: int = _TRIES) -> Steps[dict[str, Tag]]:
+def tags(limits: Limits = DEFAULT_LIMITS) -> Steps[dict[str, Tag]]:
     """All tags, by name in ascending order.
 
     Raises
@@ -51,31 +50,31 @@ def tags(limits: Limits = DEFAULT_LIMITS, tries: int = _TRIES) -> Steps[dict[str
     StoreError
         The storage failed.
     """
-    return (yield from _all(TAGS, tag_of, decode_tag, limits, tries))
+    return (yield from _all(TAGS, tag_of, decode_tag, limits))
 
 
-def branches(limits: Limits = DEFAULT_LIMITS, tries: int = _TRIES) -> Steps[dict[str, Branch]]:
+def branches(limits: Limits = DEFAULT_LIMITS) -> Steps[dict[str, Branch]]:
     """All branches, by name in ascending order; errors as of :func:`tags`."""
-    return (yield from _all(BRANCHES, branch_of, decode_branch, limits, tries))
+    return (yield from _all(BRANCHES, branch_of, decode_branch, limits))
 
 
-def pins(limits: Limits = DEFAULT_LIMITS, tries: int = _TRIES) -> Steps[frozenset[Pin]]:
+def pins(limits: Limits = DEFAULT_LIMITS) -> Steps[frozenset[Pin]]:
     """The versions that tags and branches need, with one listing; errors as of :func:`tags`."""
-    found = yield from _all(REFS, _ref_of, decode_pin, limits, tries)
+    found = yield from _all(REFS, _ref_of, decode_pin, limits)
     return frozenset(found.values())
 
 
-def read_tag(name: str, limits: Limits = DEFAULT_LIMITS, tries: int = _TRIES) -> Steps[Tag | None]:
+def read_tag(name: str, limits: Limits = DEFAULT_LIMITS) -> Steps[Tag | None]:
     """A tag by its name, None if there is none; errors as of :func:`tags`."""
-    return (yield from _one(tag_path(name), decode_tag, limits, tries))
+    return (yield from _one(tag_path(name), decode_tag, limits))
 
 
-def read_branch(name: str, limits: Limits = DEFAULT_LIMITS, tries: int = _TRIES) -> Steps[Branch | None]:
+def read_branch(name: str, limits: Limits = DEFAULT_LIMITS) -> Steps[Branch | None]:
     """A branch by its name, None if there is none; errors as of :func:`tags`."""
-    return (yield from _one(branch_path(name), decode_branch, limits, tries))
+    return (yield from _one(branch_path(name), decode_branch, limits))
 
 
-def create_tag(name: str, tag: Tag, limits: Limits = DEFAULT_LIMITS, tries: int = _TRIES) -> Steps[Tag]:
+def create_tag(name: str, tag: Tag, limits: Limits = DEFAULT_LIMITS) -> Steps[Tag]:
     """Create a tag unless its name exists, and check that no cleanup removes its version.
 
     Parameters
@@ -84,8 +83,6 @@ def create_tag(name: str, tag: Tag, limits: Limits = DEFAULT_LIMITS, tries: int 
     tag : Tag
         Its times are set to now, and the size of the manifest to what it is.
     limits : Limits
-    tries : int
-        Number of tries of a failing request.
 
     Returns
     -------
@@ -109,15 +106,15 @@ def create_tag(name: str, tag: Tag, limits: Limits = DEFAULT_LIMITS, tries: int 
 
     def write() -> Steps[Tag]:
         now: int = yield Now()
-        size = yield from manifest_size(tag.branch, tag.version, tries)
+        size = yield from manifest_size(tag.branch, tag.version)
         made = replace(tag, created_ns=now, updated_ns=now, manifest_size=size)
-        yield from _create(name, encode_tag(made), limits, tries)
+        yield from _create(name, encode_tag(made), limits)
         return made
 
-    return (yield from holding(tag.branch, tag.version, write(), limits, tries))
+    return (yield from holding(tag.branch, tag.version, write(), limits))
 
 
-def replace_tag(name: str, tag: Tag, limits: Limits = DEFAULT_LIMITS, tries: int = _TRIES) -> Steps[Tag]:
+def replace_tag(name: str, tag: Tag, limits: Limits = DEFAULT_LIMITS) -> Steps[Tag]:
     """Give an existing tag other contents; readers see the old ones or the new ones.
 
     Parameters
@@ -126,8 +123,6 @@ def replace_tag(name: str, tag: Tag, limits: Limits = DEFAULT_LIMITS, tries: int
     tag : Tag
         The size of the manifest is set to what it is.
     limits : Limits
-    tries : int
-        Number of tries of a failing request.
 
     Returns
     -------
@@ -145,15 +140,15 @@ def replace_tag(name: str, tag: Tag, limits: Limits = DEFAULT_LIMITS, tries: int
     """
 
     def write() -> Steps[Tag]:
-        size = yield from manifest_size(tag.branch, tag.version, tries)
+        size = yield from manifest_size(tag.branch, tag.version)
         made = replace(tag, manifest_size=size)
-        yield from again(Put(tag_path(name), encode_tag(made)), tries)
+        yield from again(Put(tag_path(name), encode_tag(made)))
         return made
 
-    return (yield from holding(tag.branch, tag.version, write(), limits, tries))
+    return (yield from holding(tag.branch, tag.version, write(), limits))
 
 
-def remove_tag(name: str, tries: int = _TRIES) -> Steps[bool]:
+def remove_tag(name: str) -> Steps[bool]:
     """Remove a tag; returns whether there was one.
 
     Raises
@@ -163,21 +158,21 @@ def remove_tag(name: str, tries: int = _TRIES) -> Steps[bool]:
     """
     path = tag_path(name)
     try:
-        yield from again(Head(path), tries)
+        yield from again(Head(path))
     except (DatasetNotFoundError, PathPolicyError):
         return False
-    yield from again(Remove((path,)), tries)
+    yield from again(Remove((path,)))
     return True
 
 
-def _create(name: str, data: bytes, limits: Limits, tries: int) -> Steps[None]:
+def _create(name: str, data: bytes, limits: Limits) -> Steps[None]:
     """Create the file of a tag; one request of which nothing is known may have been carried out."""
     path, is_doubtful = tag_path(name), False
-    for attempt in range(tries):
+    for attempt in range(TRIES):
         try:
             yield Create(path, data)
         except ExistsError:
-            found: Memory | None = (yield from _read(path, limits, tries)) if is_doubtful else None
+            found: Memory | None = (yield from _read(path, limits)) if is_doubtful else None
             if found is not None and found.tobytes() == data:
                 return
             raise RefExistsError(
@@ -186,7 +181,7 @@ def _create(name: str, data: bytes, limits: Limits, tries: int) -> Steps[None]:
                 name=name,
             ) from None
         except StoreError:
-            if attempt == tries - 1:
+            if attempt == TRIES - 1:
                 raise
             is_doubtful = True
             yield Pause(attempt)
@@ -205,9 +200,8 @@ def _all(
     name_of: Callable[[str], str | None],
     decode: Callable[[Memory, str, Limits], T],
     limits: Limits,
-    tries: int,
 ) -> Steps[dict[str, T]]:
-    metas: Sequence[ObjectMeta] = yield from again(List(folder), tries)
+    metas: Sequence[ObjectMeta] = yield from again(List(folder))
     found: dict[str, T] = {}
     for meta in metas:
         name = name_of(meta.path)
@@ -215,23 +209,21 @@ def _all(
             continue
         # A listing states the size, so a file that is too large is not read.
         limits.check("metadata_bytes", meta.size, f"size of {meta.path}")
-        value = yield from _one(meta.path, decode, limits, tries)
+        value = yield from _one(meta.path, decode, limits)
         if value is not None:
             found[name] = value
     return dict(sorted(found.items()))
 
 
-def _one(
-    path: str, decode: Callable[[Memory, str, Limits], T], limits: Limits, tries: int
-) -> Steps[T | None]:
+def _one(path: str, decode: Callable[[Memory, str, Limits], T], limits: Limits) -> Steps[T | None]:
     """The contents of a file, None if it is gone."""
-    memory = yield from _read(path, limits, tries)
+    memory = yield from _read(path, limits)
     return None if memory is None else decode(memory, path, limits)
 
 
-def _read(path: str, limits: Limits, tries: int) -> Steps[Memory | None]:
+def _read(path: str, limits: Limits) -> Steps[Memory | None]:
     try:
-        memory: Memory = yield from again(Read(path, limits.metadata_bytes), tries)
+        memory: Memory = yield from again(Read(path, limits.metadata_bytes))
     except (DatasetNotFoundError, PathPolicyError):
         # No tag or branch can have a name that a store refuses.
         return None

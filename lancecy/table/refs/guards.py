@@ -72,9 +72,7 @@ def is_stale(meta: ObjectMeta, now_ns: int | None) -> bool:
     return now_ns - nanoseconds(meta.modified) > LIFETIME_NS
 
 
-def holding(
-    branch: str | None, version: int, steps: Steps[T], limits: Limits = DEFAULT_LIMITS, tries: int = 4
-) -> Steps[T]:
+def holding(branch: str | None, version: int, steps: Steps[T], limits: Limits = DEFAULT_LIMITS) -> Steps[T]:
     """Run requests that make a tag or a branch name a version, which cleanups keep meanwhile.
 
     Parameters
@@ -85,7 +83,6 @@ def holding(
     steps : generator of requests
         Reads the manifest first (:func:`manifest_size`), which may be gone already. Not begun while a cleanup removes it.
     limits : Limits
-    tries : int
 
     Raises
     ------
@@ -94,18 +91,18 @@ def holding(
     StoreError
         The storage failed.
     """
-    path = yield from _put(_HOLD, {"branch": branch, "version": version}, tries)
+    path = yield from _put(_HOLD, {"branch": branch, "version": version})
     try:
-        yield from _check_stays(branch, version, limits, tries)
+        yield from _check_stays(branch, version, limits)
         result = yield from steps
     except LanceError:
-        yield from withdraw(path, tries)
+        yield from withdraw(path)
         raise
-    yield from withdraw(path, tries)
+    yield from withdraw(path)
     return result
 
 
-def announce(branch: str | None, versions: Collection[int], tries: int = 4) -> Steps[str]:
+def announce(branch: str | None, versions: Collection[int]) -> Steps[str]:
     """Announce the removal of versions, before tags and branches are read for the last time.
 
     Returns
@@ -113,16 +110,16 @@ def announce(branch: str | None, versions: Collection[int], tries: int = 4) -> S
     str
         Path of the guard, to be withdrawn when the manifests are gone.
     """
-    return (yield from _put(_REMOVAL, {"branch": branch, "versions": sorted(versions)}, tries))
+    return (yield from _put(_REMOVAL, {"branch": branch, "versions": sorted(versions)}))
 
 
-def withdraw(path: str, tries: int = 4) -> Steps[None]:
+def withdraw(path: str) -> Steps[None]:
     """Remove a guard; one that stays counts for a day."""
     with suppress(StoreError):
-        yield from again(Remove((path,)), tries)
+        yield from again(Remove((path,)))
 
 
-def manifest_size(branch: str | None, version: int, tries: int = 4) -> Steps[int]:
+def manifest_size(branch: str | None, version: int) -> Steps[int]:
     """Size of a version's manifest in bytes.
 
     Raises
@@ -133,35 +130,33 @@ def manifest_size(branch: str | None, version: int, tries: int = 4) -> Steps[int
     home = "" if branch is None else f"{branch_folder(branch)}/"
     for naming in (Naming.V2, Naming.V1) if 0 < version < 1 << 64 else ():
         with suppress(DatasetNotFoundError):
-            meta: ObjectMeta = yield from again(
-                Head(f"{home}{VERSIONS}/{manifest_name(version, naming)}"), tries
-            )
+            meta: ObjectMeta = yield from again(Head(f"{home}{VERSIONS}/{manifest_name(version, naming)}"))
             return meta.size
     place = "the main table" if branch is None else f"the branch {branch!r}"
     raise VersionNotFoundError(f"{place} has no version {version}", name=str(version))
 
 
-def _put(prefix: str, content: dict[str, Any], tries: int) -> Steps[str]:
+def _put(prefix: str, content: dict[str, Any]) -> Steps[str]:
     bits: int = yield RandomBits()
     path = f"{prefix}{bits:016x}{_ENDING}"
-    yield from again(Put(path, json.dumps(content).encode()), tries)
+    yield from again(Put(path, json.dumps(content).encode()))
     return path
 
 
-def _check_stays(branch: str | None, version: int, limits: Limits, tries: int) -> Steps[None]:
+def _check_stays(branch: str | None, version: int, limits: Limits) -> Steps[None]:
     """Check that no cleanup is about to remove a version."""
-    metas: Sequence[ObjectMeta] = yield from again(List(GUARDS), tries)
+    metas: Sequence[ObjectMeta] = yield from again(List(GUARDS))
     for meta in metas:
         if not meta.path.startswith(_REMOVAL):
             continue
         limits.check("metadata_bytes", meta.size, f"size of {meta.path}")
         try:
-            memory: Memory = yield from again(Read(meta.path, limits.metadata_bytes), tries)
+            memory: Memory = yield from again(Read(meta.path, limits.metadata_bytes))
         except DatasetNotFoundError:
             continue
         if not _names(memory, meta.path, branch, version):
             continue
-        now: int | None = yield from again(StoreTime(), tries)
+        now: int | None = yield from again(StoreTime())
         if not is_stale(meta, now):
             raise ConflictError(
                 f"a cleanup is removing version {version} of {branch or MAIN}, so it gets no tag and no branch; if that "

@@ -14,11 +14,9 @@ from lancecy.store.base import ObjectMeta
 from lancecy.table.refs.contents import Branch, Tag
 from lancecy.table.refs.files import read_branch, read_tag
 from lancecy.table.refs.names import REFS, branch_of, branch_path, tag_of, tag_path
-from lancecy.table.requests import List, Steps, again
+from lancecy.table.requests import TRIES, List, Steps, again
 
 __all__ = ["ReadableRefs", "ref_names", "refs_that_can_be_read"]
-
-_TRIES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +36,7 @@ class ReadableRefs:
     damaged: Mapping[str, str]
 
 
-def refs_that_can_be_read(
-    limits: Limits = DEFAULT_LIMITS, folder: str = REFS, tries: int = _TRIES
-) -> Steps[ReadableRefs]:
+def refs_that_can_be_read(limits: Limits = DEFAULT_LIMITS, folder: str = REFS) -> Steps[ReadableRefs]:
     """The tags and branches whose files can be read, by name in ascending order.
 
     Parameters
@@ -48,28 +44,26 @@ def refs_that_can_be_read(
     limits : Limits
     folder : str
         ``TAGS`` for tags alone, ``BRANCHES`` for branches alone.
-    tries : int
-        Number of tries of a failing request.
 
     Raises
     ------
     StoreError
         The storage failed.
     """
-    tag_names, branch_names = yield from ref_names(folder, tries)
+    tag_names, branch_names = yield from ref_names(folder)
     tags: dict[str, Tag] = {}
     branches: dict[str, Branch] = {}
     damaged: dict[str, str] = {}
     for name in tag_names:
         try:
-            tag = yield from read_tag(name, limits, tries)
+            tag = yield from read_tag(name, limits)
         except FormatError as error:
             damaged[tag_path(name)] = f"tag {printable(name)} cannot be read: {error}"
         else:
             tags |= {} if tag is None else {name: tag}
     for name in branch_names:
         try:
-            branch = yield from read_branch(name, limits, tries)
+            branch = yield from read_branch(name, limits)
         except FormatError as error:
             damaged[branch_path(name)] = f"branch {printable(name)} cannot be read: {error}"
         else:
@@ -77,8 +71,15 @@ def refs_that_can_be_read(
     return ReadableRefs(tags, branches, damaged)
 
 
-def ref_names(folder: str = REFS, tries: int = _TRIES) -> Steps[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """The names of tags and of branches, ascending, with one listing; parameters as of :func:`refs_that_can_be_read`.
+def ref_names(folder: str = REFS, tries: int = TRIES) -> Steps[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """The names of tags and of branches, ascending, with one listing.
+
+    Parameters
+    ----------
+    folder : str
+        As of :func:`refs_that_can_be_read`.
+    tries : int
+        Number of tries of the listing.
 
     Raises
     ------

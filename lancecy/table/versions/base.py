@@ -126,7 +126,7 @@ class VersionStore(Protocol):
             Manifests of two naming schemes.
         """
 
-    def publish(self, version: int, naming: Naming, data: bytes, tries: int) -> Steps[Outcome]:
+    def publish(self, version: int, naming: Naming, data: bytes) -> Steps[Outcome]:
         """Make a manifest a version of the table, unless that version exists.
 
         Parameters
@@ -135,8 +135,6 @@ class VersionStore(Protocol):
         naming : Naming
         data : bytes
             The manifest file.
-        tries : int
-            Number of tries of a failing request.
 
         Raises
         ------
@@ -146,7 +144,7 @@ class VersionStore(Protocol):
             The version was not published.
         """
 
-    def replace(self, location: ManifestLocation, seen: bytes, data: bytes, tries: int) -> Steps[bool]:
+    def replace(self, location: ManifestLocation, seen: bytes, data: bytes) -> Steps[bool]:
         """Replace the damaged manifest of a published version; the version exists all the time.
 
         Callers that replace the same bytes give the same data, so one that is late or repeats itself does no harm.
@@ -158,8 +156,6 @@ class VersionStore(Protocol):
             The damaged manifest file.
         data : bytes
             The manifest file in its place.
-        tries : int
-            Number of tries of a failing request.
 
         Returns
         -------

@@ -28,7 +28,7 @@ def version_store(store: Store) -> VersionStore:
     --------
     >>> from lancecy.store.memory import MemoryStore
     >>> version_store(MemoryStore())
-    ConditionalPut(lists_in_order=False, tries=4)
+    ConditionalPut(lists_in_order=False)
     """
     keyed = keyed_table(store)
     if keyed is not None:

@@ -35,6 +35,7 @@ from lancecy.store.base import ObjectMeta
 from lancecy.store.key_values import KeyedTable, ManifestItem
 from lancecy.table.paths import DETACHED, VERSIONS, ManifestName, Naming, parse_manifest_name
 from lancecy.table.requests import (
+    TRIES,
     Copy,
     Head,
     KeyValueCall,
@@ -64,8 +65,6 @@ class ExternalVersions:
         The table in the key-value store.
     lists_in_order : bool
         Whether the object store lists in name order natively.
-    tries : int
-        Number of tries of a failing request that changes nothing.
     """
 
     needs_conditional_put: ClassVar[bool] = False
@@ -73,7 +72,6 @@ class ExternalVersions:
 
     keyed: KeyedTable
     lists_in_order: bool = False
-    tries: int = 4
 
     # -- finding ----------------------------------------------------------------------------------
 
@@ -135,16 +133,16 @@ class ExternalVersions:
 
     # -- publishing -------------------------------------------------------------------------------
 
-    def publish(self, version: int, naming: Naming, data: bytes, tries: int) -> Steps[Outcome]:
+    def publish(self, version: int, naming: Naming, data: bytes) -> Steps[Outcome]:
         final = ManifestLocation.canonical(version, naming).path
         if version & DETACHED:
-            return (yield from self._detached(final, data, tries))
-        if (yield from self._is_without_item(version, final, tries)):
+            return (yield from self._detached(final, data))
+        if (yield from self._is_without_item(version, final)):
             return Outcome.LOST
         unique = uuid.UUID(int=(yield RandomBits()) << 64 | (yield RandomBits()), version=4)
         item = ManifestItem(f"{final}-{unique}", len(data))
-        yield from again(Put(item.path, data), tries)
-        outcome = yield from self._put_item(version, item, tries)
+        yield from again(Put(item.path, data))
+        outcome = yield from self._put_item(version, item)
         if outcome is Outcome.WON:
             # The version is published; readers do what fails here.
             with suppress(StoreError, DatasetNotFoundError):
@@ -155,24 +153,24 @@ class ExternalVersions:
                 yield Remove((item.path,))
         return outcome
 
-    def _is_without_item(self, version: int, final: str, tries: int) -> Steps[bool]:
+    def _is_without_item(self, version: int, final: str) -> Steps[bool]:
         """Whether the manifest of a version is there although its item is not: it gets its item.
 
         Without this a deleted item would let a second manifest replace a published one.
         """
         try:
-            meta: ObjectMeta = yield from again(Head(final), tries)
+            meta: ObjectMeta = yield from again(Head(final))
         except DatasetNotFoundError:
             return False
         items, item = self.keyed.key_values, ManifestItem(final, meta.size)
-        yield from again(self._call(lambda table: items.put_if_absent(table, version, item), True), tries)
+        yield from again(self._call(lambda table: items.put_if_absent(table, version, item), True))
         return True
 
-    def _put_item(self, version: int, item: ManifestItem, tries: int) -> Steps[Outcome]:
+    def _put_item(self, version: int, item: ManifestItem) -> Steps[Outcome]:
         """Put the item of a new version: the commit."""
         items = self.keyed.key_values
         failure: StoreError | None = None
-        for attempt in range(tries):
+        for attempt in range(TRIES):
             try:
                 if (yield self._call(lambda table: items.put_if_absent(table, version, item), True)):
                     return Outcome.WON
@@ -202,14 +200,14 @@ class ExternalVersions:
         """Write the staged manifest once more if somebody removed it before it was copied, such as a cleanup."""
         items = self.keyed.key_values
         if (yield from self._ask(lambda table: items.get(table, version))) == item:
-            yield from again(Put(item.path, data), self.tries)
+            yield from again(Put(item.path, data))
 
-    def _detached(self, path: str, data: bytes, tries: int) -> Steps[Outcome]:
+    def _detached(self, path: str, data: bytes) -> Steps[Outcome]:
         """Publish a version outside the history; its number is random, so no other writer has the name."""
         try:
-            yield from again(Head(path), tries)
+            yield from again(Head(path))
         except DatasetNotFoundError:
-            yield from again(Put(path, data), tries)
+            yield from again(Put(path, data))
             return Outcome.WON
         return Outcome.LOST
 
@@ -255,7 +253,7 @@ class ExternalVersions:
             The size; None if there is neither manifest.
         """
         try:
-            yield from again(Copy(staged.path, final), self.tries)
+            yield from again(Copy(staged.path, final))
         except DatasetNotFoundError:
             size = None  # another one was faster, and has removed it
         if size is None:
@@ -263,9 +261,7 @@ class ExternalVersions:
         if size is None or staged.size not in (None, size):
             return size
         items, finished = self.keyed.key_values, ManifestItem(final, size)
-        steps = again(
-            self._call(lambda table: items.put_if(table, version, finished, staged), True), self.tries
-        )
+        steps = again(self._call(lambda table: items.put_if(table, version, finished, staged), True))
         yield from steps
         with suppress(StoreError):
             yield Remove((staged.path,))
@@ -273,14 +269,14 @@ class ExternalVersions:
 
     def _size(self, path: str) -> Steps[int | None]:
         try:
-            meta: ObjectMeta = yield from again(Head(path), self.tries)
+            meta: ObjectMeta = yield from again(Head(path))
         except DatasetNotFoundError:
             return None
         return meta.size
 
     # -- replacing and removing -------------------------------------------------------------------
 
-    def replace(self, location: ManifestLocation, seen: bytes, data: bytes, tries: int) -> Steps[bool]:
+    def replace(self, location: ManifestLocation, seen: bytes, data: bytes) -> Steps[bool]:
         items, version = self.keyed.key_values, location.version
         item: ManifestItem | None = yield from self._ask(lambda table: items.get(table, version))
         if (
@@ -291,10 +287,8 @@ class ExternalVersions:
         ):
             # An item without a size agrees with both manifests.
             unsized = ManifestItem(item.path)
-            yield from again(
-                self._call(lambda table: items.put_if(table, version, unsized, unsized), True), tries
-            )
-        return (yield from self._folder.replace(location, seen, data, tries))
+            yield from again(self._call(lambda table: items.put_if(table, version, unsized, unsized), True))
+        return (yield from self._folder.replace(location, seen, data))
 
     def remove(self, paths: Sequence[str]) -> Steps[None]:
         # Files that stay without an item are removed by the next cleanup; items without a file would be for ever.
@@ -308,19 +302,19 @@ class ExternalVersions:
 
     def _forget(self, versions: Sequence[int]) -> Steps[None]:
         items = self.keyed.key_values
-        yield from again(self._call(lambda table: items.delete(table, versions), True), self.tries)
+        yield from again(self._call(lambda table: items.delete(table, versions), True))
 
     # -- parts ------------------------------------------------------------------------------------
 
     @property
     def _folder(self) -> VersionFolder:
-        return VersionFolder(self.lists_in_order, self.tries)
+        return VersionFolder(self.lists_in_order)
 
     def _call(self, run: Callable[[str], Any], changes: bool = False) -> KeyValueCall:
         return KeyValueCall(run, self.keyed.table, changes)
 
     def _ask(self, run: Callable[[str], Any]) -> Steps[Any]:
-        return (yield from again(self._call(run), self.tries))
+        return (yield from again(self._call(run)))
 
     def _name(self, version: int, item: ManifestItem) -> ManifestName:
         """The parsed name that an item gives the manifest of a version."""

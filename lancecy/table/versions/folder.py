@@ -30,7 +30,7 @@ from lancecy.records import dataclass
 from lancecy.store.base import Memory, ObjectMeta
 from lancecy.table.paths import VERSIONS, Naming, parse_manifest_name
 from lancecy.table.refs import TREE
-from lancecy.table.requests import Create, Head, List, Pause, Put, Read, Remove, Scan, Steps, again
+from lancecy.table.requests import TRIES, Create, Head, List, Pause, Put, Read, Remove, Scan, Steps, again
 from lancecy.table.versions.base import ManifestEntry, ManifestLocation, Outcome
 
 __all__ = ["ConditionalPut", "LocalLink", "VersionFolder", "published"]
@@ -58,15 +58,12 @@ class VersionFolder:
     ----------
     lists_in_order : bool
         Whether the store lists in name order natively, so that the first V2 name is the latest version.
-    tries : int
-        Number of tries of a failing request that changes nothing.
     """
 
     needs_conditional_put: ClassVar[bool] = True
     fails_at_once: ClassVar[bool] = False
 
     lists_in_order: bool = False
-    tries: int = 4
 
     def latest(self) -> Steps[ManifestLocation | None]:
         newest: ManifestLocation | None = None
@@ -96,7 +93,7 @@ class VersionFolder:
     def versions(self, above: int = 0, naming: Naming | None = None) -> Steps[list[ManifestLocation]]:
         # V2 names of newer versions come first in a listing, V1 names in no useful order.
         before = ManifestLocation.canonical(above, naming).path if above and naming is Naming.V2 else None
-        metas: Sequence[ObjectMeta] = yield from again(List(VERSIONS, before), self.tries)
+        metas: Sequence[ObjectMeta] = yield from again(List(VERSIONS, before))
         found = [location for location in published(metas) if location.version > above]
         newest: ManifestLocation | None = None
         for location in found:
@@ -105,12 +102,12 @@ class VersionFolder:
             newest = _newer(newest, location)
         return sorted(found, key=lambda location: location.version)
 
-    def publish(self, version: int, naming: Naming, data: bytes, tries: int) -> Steps[Outcome]:
+    def publish(self, version: int, naming: Naming, data: bytes) -> Steps[Outcome]:
         # A failed request may have been carried out, or may be carried out later. So it is repeated with the same
         # bytes under the same name until the name is known to be taken.
         path = ManifestLocation.canonical(version, naming).path
         failure: StoreError | None = None
-        for attempt in range(tries):
+        for attempt in range(TRIES):
             try:
                 yield Create(path, data)
             except ExistsError:
@@ -122,9 +119,9 @@ class VersionFolder:
             else:
                 return Outcome.WON
             try:
-                yield from again(Read(path), tries)
+                yield from again(Read(path))
             except DatasetNotFoundError:
-                if self.fails_at_once and attempt == tries - 1:
+                if self.fails_at_once and attempt == TRIES - 1:
                     raise failure from None
             except StoreError as error:
                 failure = error
@@ -138,12 +135,12 @@ class VersionFolder:
             "committing again, and delete none of the files of this commit"
         ) from failure
 
-    def replace(self, location: ManifestLocation, seen: bytes, data: bytes, tries: int) -> Steps[bool]:
+    def replace(self, location: ManifestLocation, seen: bytes, data: bytes) -> Steps[bool]:
         failure = StoreError(f"{location.path} was not replaced", path=location.path)
-        for attempt in range(tries):
+        for attempt in range(TRIES):
             try:
                 # Read at the last moment: a writer may have finished this file, or a cleanup may have removed it.
-                memory: Memory = yield from again(Read(location.path), tries)
+                memory: Memory = yield from again(Read(location.path))
             except DatasetNotFoundError:
                 return False
             there = memory.tobytes()
@@ -163,7 +160,7 @@ class VersionFolder:
     def manifests(self) -> Steps[list[ManifestEntry]]:
         found = []
         for folder in (VERSIONS, TREE):
-            metas: Sequence[ObjectMeta] = yield from again(List(folder), self.tries)
+            metas: Sequence[ObjectMeta] = yield from again(List(folder))
             for meta in metas:
                 parent, _, name = meta.path.rpartition("/")
                 parsed = parse_manifest_name(name)
@@ -175,7 +172,7 @@ class VersionFolder:
         yield from ()  # the files are all there is
 
     def remove(self, paths: Sequence[str]) -> Steps[None]:
-        yield from again(Remove(tuple(paths)), self.tries)
+        yield from again(Remove(tuple(paths)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,10 +189,8 @@ def list_versions(
     store: Store,
     session: Session | None = None,
     versions: VersionStore | None = None,
-    *,
-    newest_first: bool = False,
 ) -> list[Version]:
-    """All versions of the dataset at the root of ``store``, oldest first unless asked otherwise.
+    """All versions of the dataset at the root of ``store``, oldest first.
 
     One listing; manifests are read on first use.
 
@@ -203,7 +201,7 @@ def list_versions(
     """
     limits = session.limits if session is not None else DEFAULT_LIMITS
     found = [Version(location.version, location, store, limits) for location in locations(store, versions)]
-    return found if newest_first else found[::-1]
+    return found[::-1]
 
 
 def as_of(

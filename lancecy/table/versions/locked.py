@@ -21,7 +21,7 @@ from lancecy.errors import (
 from lancecy.records import dataclass
 from lancecy.store.committing import CommitLock
 from lancecy.table.paths import Naming
-from lancecy.table.requests import Call, Head, Pause, Put, Read, Steps, again
+from lancecy.table.requests import TRIES, Call, Head, Pause, Put, Read, Steps, again
 from lancecy.table.versions.base import ManifestLocation, Outcome
 from lancecy.table.versions.folder import VersionFolder
 
@@ -46,12 +46,12 @@ class LockedPut(VersionFolder):
 
     lock: CommitLock
 
-    def publish(self, version: int, naming: Naming, data: bytes, tries: int) -> Steps[Outcome]:
+    def publish(self, version: int, naming: Naming, data: bytes) -> Steps[Outcome]:
         held, path = ExitStack(), ManifestLocation.canonical(version, naming).path
         try:
             if not (yield from self._is_entered(held, version, path)):
                 return Outcome.LOST
-            outcome = yield from self._put(path, data, tries)
+            outcome = yield from self._put(path, data)
         except BaseException as error:
             _leave(held, error)
             raise
@@ -68,7 +68,7 @@ class LockedPut(VersionFolder):
                 return True
             yield Pause(attempt)
             try:
-                yield from again(Head(path), self.tries)
+                yield from again(Head(path))
             except DatasetNotFoundError:
                 continue
             return False
@@ -91,16 +91,16 @@ class LockedPut(VersionFolder):
             ) from error
         return None
 
-    def _put(self, path: str, data: bytes, tries: int) -> Steps[Outcome]:
+    def _put(self, path: str, data: bytes) -> Steps[Outcome]:
         """Write the manifest unless it exists. Nobody else writes this name as long as the lock is held."""
         try:
-            yield from again(Head(path), tries)
+            yield from again(Head(path))
         except DatasetNotFoundError:
             pass
         else:
             return Outcome.LOST
         failure: StoreError | None = None
-        for attempt in range(tries):
+        for attempt in range(TRIES):
             try:
                 yield Put(path, data)
             except StoreError as error:
@@ -109,7 +109,7 @@ class LockedPut(VersionFolder):
             else:
                 return Outcome.WON if failure is None else Outcome.UNKNOWN
         with suppress(StoreError, DatasetNotFoundError):
-            yield from again(Read(path), tries)
+            yield from again(Read(path))
             return Outcome.UNKNOWN
         raise CommitUnknownError(
             f"{path} may or may not have been written ({failure}): open the table and look for it before "

@@ -26,16 +26,12 @@ __all__ = ["rename_manifests"]
 _ROUNDS = 10
 
 
-def rename_manifests(
-    versions: VersionStore, tries: int = 4, *, only_begun: bool = False
-) -> Steps[tuple[int, ...]]:
+def rename_manifests(versions: VersionStore, *, only_begun: bool = False) -> Steps[tuple[int, ...]]:
     """Requests that give V2 names to all published manifests with V1 names.
 
     Parameters
     ----------
     versions : VersionStore
-    tries : int
-        Number of tries of a failing request.
     only_begun : bool
         Do nothing for a table whose names are all of V1.
 
@@ -57,7 +53,7 @@ def rename_manifests(
     """
     renamed = set[int]()
     for attempt in range(_ROUNDS):
-        metas: Sequence[ObjectMeta] = yield from again(List(VERSIONS), tries)
+        metas: Sequence[ObjectMeta] = yield from again(List(VERSIONS))
         found = sorted(published(metas), key=lambda location: location.version, reverse=True)
         old = [location for location in found if location.naming is Naming.V1]
         if not old or (only_begun and not renamed and len(old) == len(found)):
@@ -68,35 +64,33 @@ def rename_manifests(
                 feature="renamed manifests in an external manifest store",
             )
         # The newest first: where a listing is trusted to begin with it, no reader takes an older one for the newest.
-        copied = yield from _copied(versions, old, tries)
-        yield from again(Remove(tuple(location.path for location in copied)), tries)
+        copied = yield from _copied(versions, old)
+        yield from again(Remove(tuple(location.path for location in copied)))
         renamed.update(location.version for location in copied)
         # A writer that was under way may have published another one: look again.
         yield Pause(attempt)
     raise ConflictError(f"{VERSIONS}/ has V1 names again each time it is listed: is another process writing?")
 
 
-def _copied(
-    versions: VersionFolder, locations: Sequence[ManifestLocation], tries: int
-) -> Steps[list[ManifestLocation]]:
+def _copied(versions: VersionFolder, locations: Sequence[ManifestLocation]) -> Steps[list[ManifestLocation]]:
     """Publish manifests of V1 names under their V2 names; returns those that were found."""
     copied = list[ManifestLocation]()
     for location in locations:
         try:
-            memory: Memory = yield from again(Read(location.path), tries)
+            memory: Memory = yield from again(Read(location.path))
         except DatasetNotFoundError:
             continue  # another process renamed it meanwhile, or the store shows it late
-        yield from _copy(versions, location, memory.tobytes(), tries)
+        yield from _copy(versions, location, memory.tobytes())
         copied.append(location)
     return copied
 
 
-def _copy(versions: VersionFolder, location: ManifestLocation, data: bytes, tries: int) -> Steps[None]:
-    outcome = yield from versions.publish(location.version, Naming.V2, data, tries)
+def _copy(versions: VersionFolder, location: ManifestLocation, data: bytes) -> Steps[None]:
+    outcome = yield from versions.publish(location.version, Naming.V2, data)
     if outcome is Outcome.WON:
         return
     path = ManifestLocation.canonical(location.version, Naming.V2).path
-    there: Memory = yield from again(Read(path), tries)
+    there: Memory = yield from again(Read(path))
     if there.tobytes() != data:
         raise FormatError(
             f"version {location.version} has two different manifests, {location.path} and {path}: a writer was under way "

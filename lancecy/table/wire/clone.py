@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.limits import DEFAULT_LIMITS
 from lancecy.proto import transaction_pb2
 from lancecy.records import dataclass
 from lancecy.schema_wire import parse_message
@@ -25,7 +25,7 @@ class CloneSource:
     version: int
 
 
-def decode_clone_source(data: bytes, limits: Limits = DEFAULT_LIMITS) -> CloneSource | None:
+def decode_clone_source(data: bytes) -> CloneSource | None:
     """The source of a clone.
 
     Parameters
@@ -45,7 +45,7 @@ def decode_clone_source(data: bytes, limits: Limits = DEFAULT_LIMITS) -> CloneSo
 
     Source: table sheet, sections 4.2 and 6.4.
     """
-    message = parse_message(transaction_pb2.Transaction, data, "transaction", limits)
+    message = parse_message(transaction_pb2.Transaction, data, "transaction", DEFAULT_LIMITS)
     if message.WhichOneof("operation") != "clone":
         return None
     return CloneSource(message.clone.ref_path, message.clone.ref_version)

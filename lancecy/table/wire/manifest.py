@@ -155,7 +155,7 @@ def _decoded(memory: Memory, limits: Limits) -> tuple[Manifest, table_pb2.Manife
         check_fields(message.fields, limits)
         return _checked_in_bulk(message, raw, limits)
 
-    return _manifest(message, memory, limits, look), message
+    return _manifest(message, memory, look), message
 
 
 @lru_cache(maxsize=8)
@@ -165,7 +165,7 @@ def _kept(data: bytes, limits: Limits) -> tuple[Manifest, table_pb2.Manifest]:
     if isinstance(data, Written):
         message = data.message
         made = _Found(partial(_fragments, message, limits), partial(_table, message, limits))
-        return _manifest(message, memory, limits, lambda: made), message
+        return _manifest(message, memory, lambda: made), message
     return _decoded(memory, limits)
 
 
@@ -292,9 +292,7 @@ def _message_bytes(memory: Memory, limits: Limits) -> bytes:
     return memory[position : position + length].tobytes()
 
 
-def _manifest(
-    message: table_pb2.Manifest, memory: Memory, limits: Limits, looked_at: Callable[[], _Found]
-) -> Manifest:
+def _manifest(message: table_pb2.Manifest, memory: Memory, looked_at: Callable[[], _Found]) -> Manifest:
     if message.version == 0:
         raise FormatError("a manifest without a version")
     refuse_tree(message)

@@ -102,7 +102,7 @@ def repair(
     limits: Limits = DEFAULT_LIMITS,
 ) -> tuple[SetAside, ...]:  # fmt: skip
     found: tuple[SetAside, ...] = run(
-        set_aside(version_store(store), limits, every=every, foreign=every, tries=2), store, before
+        set_aside(version_store(store), limits, every=every, foreign=every), store, before
     )
     return found
 

@@ -213,7 +213,7 @@ def resolved(
     version = snapshot_of(uri).version
     path = f"_versions/{manifest_name(version, Naming.V2)}"
     newest = decode_manifest_file(store.get(path), path, version, DEFAULT_LIMITS)
-    history = History(version_store(store), Naming.V2, DEFAULT_LIMITS, 1)
+    history = History(version_store(store), Naming.V2, DEFAULT_LIMITS)
     steps = plan.resolve(Newest(newest, history, DEFAULT_LIMITS), before)
     found = run(one_by_one(steps), answer_of)
     return (found, newest), reads
