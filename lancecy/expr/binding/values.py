@@ -228,15 +228,22 @@ def _with_texts(binder: Binder, what: str, args: tuple[Expr, ...], wide: bool) -
     return binder.unify(what, found)
 
 
+_UNWRITTEN = {
+    **dict.fromkeys(("list", "struct", "other"), "name an element or a field of it"),
+    "interval": "CAST it to bigint for the number in its unit",
+}
+"""What has no text, and what to write."""
+
+
 def _as_text(binder: Binder, what: str, found: Expr) -> Expr:
     """A bound operand as it is written as text."""
     if isinstance(found, Literal) and found.value is None:
         return Literal(None, pa.string())
     kind = family(found.type)
-    if kind in ("list", "struct", "other"):
+    remedy = _UNWRITTEN.get(kind)
+    if remedy is not None:
         raise ExpressionError(
-            f"{what} needs text, but {describe(found, 10)} is {describe_type(found.type)}; "
-            "name an element or a field of it"
+            f"{what} needs text, but {describe(found, 10)} is {describe_type(found.type)}; {remedy}"
         )
     return found if kind == "text" else binder.convert(found, pa.string())
 
