@@ -145,7 +145,7 @@ def _call_text(call: Call, limit: int | None) -> tuple[str, int]:
     known = OPERATORS.get(op)
     if op in ("cast", "try_cast", "unsafe_cast") and len(args) == 2:
         return f"{op.upper()}({_text(args[0], 0, limit)} AS {describe_type(args[1].type)})", _ATOM
-    if op in ("decode", "storage", "stored"):
+    if op in ("decoded", "storage", "stored"):
         return _text(args[0], _ATOM, limit), _ATOM
     if op == "search" and isinstance(args[0], Call):
         return _call_text(args[0], limit)

@@ -106,11 +106,11 @@ def _known(tested: Expr, stats: StatsTable) -> ColumnStats | None:
     """Statistics of an operand's values: of a column, also decoded or widened."""
     if isinstance(tested, Column):
         return stats.columns.get(tested.path)
-    if not isinstance(tested, Call) or tested.op not in ("decode", "storage", "cast"):
+    if not isinstance(tested, Call) or tested.op not in ("decoded", "storage", "cast"):
         return None
     column = tested.args[0]
     found = stats.columns.get(column.path) if isinstance(column, Column) else None
-    if found is not None and tested.op == "decode" and found.bounds is None:
+    if found is not None and tested.op == "decoded" and found.bounds is None:
         return None  # a code that is no null may name a value that is; where there are bounds, they are the values'
     if tested.op == "cast" and (column.type != pa.float16() or family(tested.type) != "float"):
         return None

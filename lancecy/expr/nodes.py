@@ -79,7 +79,7 @@ OPERATORS: dict[str, Operator] = {
 """Operators; every other ``Call.op`` is the name of a function, or one of :data:`FORMS`."""
 
 FORMS = frozenset(
-    ("arrow", "case", "cast", "decode", "search", "storage", "stored", "try_cast", "unsafe_cast")
+    ("arrow", "case", "cast", "decoded", "search", "storage", "stored", "try_cast", "unsafe_cast")
 )
 """Calls that only this package makes; filter text cannot name them."""
 

@@ -158,6 +158,8 @@ def needed_runs(expr: Expr) -> tuple[Runs, ...] | None:
     if expr.op in ("and", "or"):
         parts = [needed_runs(arg) for arg in expr.args]
         return _of_all(parts) if expr.op == "and" else _of_any(parts)
+    if expr.op == "is_true":
+        return needed_runs(expr.args[0])
     texts = _TEXTS.get(expr.op)
     if texts is None or not isinstance(expr.args[0], Column):
         return None

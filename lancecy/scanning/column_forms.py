@@ -200,7 +200,7 @@ def as_output(column: ArrowArray, field: pa.Field) -> ArrowArray:
     return column
 
 
-_CONVERSIONS = frozenset(("decode", "storage"))
+_CONVERSIONS = frozenset(("decoded", "storage"))
 """Calls that change the form of every value, and return null for null."""
 
 

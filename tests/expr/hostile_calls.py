@@ -49,6 +49,9 @@ _PATHS = [
     1.5,
 ]
 _CONSTANTS: dict[str, list[Any]] = {"CT": _TEXTS, "CI": _INTS, "CS": [*_TEXTS, *_PATHS]}
+_COLUMNS = {"DT": "s", "DS": "a", "DI": "i"}
+# Arguments that are tried for all parameters together of functions that have more than three.
+_FEW = 12
 _STORED = [0, -1, 1, 2**62, 2**63 - 1, -(2**63)]
 
 
@@ -87,11 +90,14 @@ def _columns() -> dict[str, list[pa.Array]]:
     structs = [pa.array([{"x": 1}, None, {"x": None}, {"x": 2}, {"x": 3}, {"x": 4}])]
     return {
         "s": [text, text.cast(pa.large_string())],
+        "a": [text, text.cast(pa.large_string()), floats[0], ints[1], stamps[0], days[0]],
         "y": [text, pa.array([b"", b"\xff", None, b"a", b"b", b"c"])],
         "f": [*floats, *ints],
+        "d": [*floats, *ints, pa.array([0, 1, -1, None, 5, 99]).cast(pa.decimal128(21, 2))],
         "n": [*floats, *ints],
         "t": [*stamps, *days],
         "i": ints,
+        "w": ints,
         "l": lists,
         "r": structs,
         "x": [text, floats[0], ints[0], stamps[0]],
@@ -104,6 +110,13 @@ def _arguments(letters: str, columns: dict[str, list[pa.Array]]) -> list[tuple[E
         return [(Literal((1, None)), None), (Literal(("a",)), None), (Literal(()), None)]
     if letters[0] == "C":
         return [(Literal(value), None) for value in _CONSTANTS[letters]]
+    if letters[0] == "D":
+        # Null, constants and a column.
+        constants = [None, *_CONSTANTS[f"C{letters[1]}"]]
+        return [
+            *[(Literal(value), None) for value in constants],
+            (Column(("",)), columns[_COLUMNS[letters]][0]),
+        ]
     return [(Column(("",)), values) for values in columns[letters]]
 
 
@@ -121,6 +134,10 @@ def run_all() -> None:
 
 def _run(name: str, spec: Function, count: int, columns: dict[str, list[pa.Array]]) -> None:
     choices = [_arguments(spec.parameters[k].rstrip("?*"), columns) for k in range(count)]
+    if len(choices) > 3:
+        # The first and the last ones, and some between them.
+        few = max(2, _FEW // len(choices))
+        choices = [choice[:: max(1, len(choice) // few)] + choice[-1:] for choice in choices]
     for chosen in product(*choices):
         held = {f"c{k}": values for k, (_, values) in enumerate(chosen) if values is not None}
         args = tuple(

@@ -83,7 +83,8 @@ PATTERNS: dict[str, list[int | None]] = {
 @folded("pattern", list(PATTERNS))
 def test_matches_are_counted_that_do_not_overlap(pattern: str) -> None:
     for column in ("s", "ls"):
-        assert rows(f"regexp_count({column}, '{pattern}')")[:8] == PATTERNS[pattern]
+        # Null has no matches, as in pylance.
+        assert rows(f"regexp_count({column}, '{pattern}')")[:8] == [found or 0 for found in PATTERNS[pattern]]
 
 
 REPLACEMENTS = [

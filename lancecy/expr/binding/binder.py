@@ -215,7 +215,16 @@ class Binder:
         ExpressionError
             They have none.
         """
-        found = [self.typed(arg, wide) for arg in args]
+        return self.unify(what, [self.typed(arg, wide) for arg in args])
+
+    def unify(self, what: str, found: list[Expr]) -> list[Expr]:
+        """Convert bound operands to one common type, as :meth:`alike` does.
+
+        Raises
+        ------
+        ExpressionError
+            They have none.
+        """
         target: pa.DataType | None = pa.null()
         for one in found:
             target = common_type(target or pa.null(), one.type or pa.null())
@@ -264,7 +273,8 @@ class Binder:
         except (pa.ArrowException, OverflowError, TypeError) as error:
             why = str(error).split("\n", maxsplit=1)[0]
             raise ExpressionError(f"{describe(call, 10)} does not work: {why}") from error
-        if isinstance(found, pa.Scalar):
+        # Lists have no literals.
+        if isinstance(found, pa.Scalar) and family(found.type) != "list":
             return literal_from_scalar(found)
         return Call(op, args, found.type)
 
@@ -288,6 +298,9 @@ def as_condition(found: Expr, what: str) -> Expr:
     """
     if isinstance(found, Literal) and found.value is None:
         return Literal(None, _BOOL)
+    if isinstance(found, Call) and found.op == "regexp_match":
+        # As a condition: whether there is a match, false for null.
+        return Call("is_true", (Call("regexp_like", found.args, _BOOL),), _BOOL)
     if found.type != _BOOL:
         raise ExpressionError(
             f"{what} needs a condition, but {describe(found, 10)} is {describe_type(found.type)}"
@@ -317,4 +330,4 @@ def _readable(expr: Expr) -> Expr:
     if plain == expr.type:
         return expr
     # Dictionaries, views and half floats: unlike a cast, reading them as their plain type cannot fail.
-    return Call("decode", (expr,), plain)
+    return Call("decoded", (expr,), plain)

@@ -106,7 +106,7 @@ def both_zeros(values: list[Constant], data_type: pa.DataType | None) -> tuple[C
     return tuple(values)
 
 
-_READS = ("cast", "decode", "try_cast")
+_READS = ("cast", "decoded", "try_cast")
 COMPARABLE = frozenset(
     ("boolean", "integer", "float", "decimal", "text", "binary", "date", "timestamp", "time", "interval")
 )
@@ -250,12 +250,14 @@ def members(tested: Expr, listed: Literal) -> list[Constant]:
 
 
 def like(binder: Binder, call: Call, wide: bool) -> Expr:
-    """LIKE and ILIKE with a constant pattern."""
-    tested, pattern = binder.text(call.args[0], call.op.upper()), binder.value(call.args[1])
+    """LIKE and ILIKE: the pattern is a constant, or a column of patterns."""
+    tested, pattern = binder.text(call.args[0], call.op.upper()), binder.operand(call.args[1])
     escape = binder.value(call.args[2]) if len(call.args) > 2 else Literal("\\")
     parts = [p.value if isinstance(p, Literal) else 0 for p in (pattern, escape)]
     if None in parts:
         return Literal(None, _BOOL)
+    if isinstance(parts[1], str) and not isinstance(pattern, Literal) and family(pattern.type) == "text":
+        return binder.finish(call.op, (tested, pattern, Literal(parts[1], pa.string())), _BOOL)
     if not all(isinstance(p, str) for p in parts):
         raise ExpressionError(f"{call.op.upper()} takes a pattern in quotes, not {describe(pattern)}")
     like_plan(str(parts[0]), str(parts[1]))

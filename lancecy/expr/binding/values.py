@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from decimal import Decimal
 from typing import TypeAlias
@@ -18,7 +19,7 @@ from lancecy.expr.evaluation.functions import ALIASES, FUNCTIONS, Function, unkn
 from lancecy.expr.evaluation.json_functions import number_text
 from lancecy.expr.kinds import common_type, family, is_number, plain_type
 from lancecy.expr.literals import Gap, cast_literal, fit, settle
-from lancecy.expr.nodes import Call, Column, Expr, Literal, chain
+from lancecy.expr.nodes import Call, Column, Expr, Literal, chain, negate
 
 __all__ = [
     "arithmetic",
@@ -203,7 +204,48 @@ _Lowered: TypeAlias = Callable[[Binder, tuple[Expr, ...], bool], Expr]
 
 
 def _nullif(binder: Binder, args: tuple[Expr, ...], wide: bool) -> Expr:
-    return case(binder, Call("case", (Call("=", args), Literal(None), args[0])), wide)
+    condition, value = binder.condition(Call("=", args), "nullif()"), binder.typed(args[0], wide)
+    other = binder.typed(args[1], wide)
+    if is_number(value.type) and is_number(other.type):
+        value = cast_to(value, common_type(value.type or pa.null(), other.type or pa.null()) or pa.null())
+    return binder.finish("case", (condition, *binder.unify("nullif()", [Literal(None, pa.null()), value])))
+
+
+def _ifnull(binder: Binder, args: tuple[Expr, ...], wide: bool) -> Expr:
+    return binder.finish("coalesce", tuple(_with_texts(binder, "ifnull()", args, wide)))
+
+
+def _nvl2(binder: Binder, args: tuple[Expr, ...], wide: bool) -> Expr:
+    condition = binder.condition(negate(Call("is_null", args[:1])), "nvl2()")
+    return binder.finish("case", (condition, *_with_texts(binder, "nvl2()", args[1:], wide)))
+
+
+def _with_texts(binder: Binder, what: str, args: tuple[Expr, ...], wide: bool) -> list[Expr]:
+    """Operands converted to one type: to text, if one of them is text."""
+    found = [binder.typed(arg, wide) for arg in args]
+    if any(family(one.type) == "text" for one in found):
+        found = [_as_text(binder, what, one) for one in found]
+    return binder.unify(what, found)
+
+
+_UNWRITTEN = {
+    **dict.fromkeys(("list", "struct", "other"), "name an element or a field of it"),
+    "interval": "CAST it to bigint for the number in its unit",
+}
+"""What has no text, and what to write."""
+
+
+def _as_text(binder: Binder, what: str, found: Expr) -> Expr:
+    """A bound operand as it is written as text."""
+    if isinstance(found, Literal) and found.value is None:
+        return Literal(None, pa.string())
+    kind = family(found.type)
+    remedy = _UNWRITTEN.get(kind)
+    if remedy is not None:
+        raise ExpressionError(
+            f"{what} needs text, but {describe(found, 10)} is {describe_type(found.type)}; {remedy}"
+        )
+    return found if kind == "text" else binder.convert(found, pa.string())
 
 
 def _has_all(binder: Binder, args: tuple[Expr, ...], wide: bool) -> Expr:
@@ -221,7 +263,10 @@ def _has_all(binder: Binder, args: tuple[Expr, ...], wide: bool) -> Expr:
 _LOWERED: dict[str, tuple[int, _Lowered]] = {
     "array_has_all": (2, _has_all),
     "if": (3, lambda binder, args, wide: case(binder, Call("case", args), wide)),
+    "ifnull": (2, _ifnull),
     "nullif": (2, _nullif),
+    "nvl2": (3, _nvl2),
+    "pi": (0, lambda binder, args, wide: Literal(math.pi, pa.float64())),
     "mod": (2, lambda binder, args, wide: arithmetic(binder, Call("%", args), wide)),
 }
 
@@ -233,6 +278,8 @@ def _arguments(binder: Binder, call: Call, spec: Function) -> tuple[Expr, ...]:
         letters = spec.parameter(index)
         if letters == "CL":
             found.append(_list_argument(call, found[0], arg))
+        elif letters[0] == "D":
+            found.append(_dual_argument(binder, call, arg, letters[1]))
         elif letters[0] == "C":
             found.append(_constant_argument(binder, call, arg, letters[1]))
         elif found and letters == "x" and family(found[0].type) == "list":
@@ -245,10 +292,12 @@ def _arguments(binder: Binder, call: Call, spec: Function) -> tuple[Expr, ...]:
 _ACCEPTED: dict[str, tuple[tuple[str, ...], str]] = {
     "s": (("text",), "text"),
     "y": (("text", "binary"), "text or binary"),
+    "d": (("integer", "float", "decimal"), "a number"),
     "f": (("integer", "float", "decimal"), "a number"),
     "n": (("integer", "float", "decimal"), "a number"),
     "l": (("list",), "a list"),
     "i": (("integer",), "an integer"),
+    "w": (("integer",), "an integer"),
     "r": (("struct",), "a struct"),
     "j": (("binary",), "a JSON column"),
     "t": (("date", "timestamp"), "a date or timestamp"),
@@ -256,11 +305,14 @@ _ACCEPTED: dict[str, tuple[tuple[str, ...], str]] = {
 }
 _NULL_TYPES: dict[str, pa.DataType] = {
     "s": pa.string(),
+    "a": pa.string(),
     "y": pa.string(),
+    "d": pa.float64(),
     "f": pa.float64(),
     "n": pa.float64(),
     "t": pa.timestamp("us"),
     "i": pa.int64(),
+    "w": pa.int64(),
     "j": pa.large_binary(),
 }
 
@@ -270,13 +322,21 @@ def _data_argument(binder: Binder, call: Call, arg: Expr, letter: str) -> Expr:
     found = found or binder.typed(arg)
     if isinstance(found, Literal) and found.value is None:
         return Literal(None, _NULL_TYPES.get(letter, found.type))
+    if letter == "a":
+        return _as_text(binder, f"{call.op}()", found)
+    return _data_argument_of(call, found, letter)
+
+
+def _data_argument_of(call: Call, found: Expr, letter: str) -> Expr:
     accepted, wanted = _ACCEPTED[letter]
     if accepted and family(found.type) not in accepted:
         hint = "" if letter in "lrj" else "; CAST it"
         raise ExpressionError(
             f"{call.op}() needs {wanted}, but {describe(found, 10)} is {describe_type(found.type)}{hint}"
         )
-    if letter == "f" and family(found.type) != "float":
+    if (letter == "f" and family(found.type) != "float") or (
+        letter == "d" and family(found.type) == "integer"
+    ):
         return cast_to(found, pa.float64())
     if letter == "j":
         return cast_to(found, pa.large_binary())
@@ -288,7 +348,21 @@ def _stored_json(found: Expr) -> Expr | None:
     return Call("stored", (found,), pa.large_binary()) if isinstance(found.type, pa.JsonType) else None
 
 
-def _constant_argument(binder: Binder, call: Call, arg: Expr, letter: str) -> Expr:
+def _dual_argument(binder: Binder, call: Call, arg: Expr, letter: str) -> Expr:
+    """An argument that is a constant or a column."""
+    found = binder.operand(arg)
+    is_null = isinstance(found, Literal) and found.value is None
+    if is_null or (isinstance(found, Literal) and letter != "S"):
+        target = pa.int64() if letter == "I" else pa.string()
+        return Literal(None, target) if is_null else _constant_argument(binder, call, found, letter, "")
+    if letter == "S":
+        return _as_text(binder, f"{call.op}()", settle(found) if isinstance(found, Literal) else found)
+    return _data_argument_of(call, found, "i" if letter == "I" else "s")
+
+
+def _constant_argument(
+    binder: Binder, call: Call, arg: Expr, letter: str, only: str = ", a constant"
+) -> Expr:
     found = binder.value(arg)
     if letter == "S" and isinstance(found, Literal) and not isinstance(found.value, str):
         found = settle(found)
@@ -301,7 +375,7 @@ def _constant_argument(binder: Binder, call: Call, arg: Expr, letter: str) -> Ex
     value = found.value if isinstance(found, Literal) else None
     if not isinstance(value, kind) or isinstance(value, bool):
         wanted = "an integer" if letter == "I" else "text in quotes"
-        raise ExpressionError(f"{call.op}() needs {wanted} here, a constant, not {describe(found, 10)}")
+        raise ExpressionError(f"{call.op}() needs {wanted} here{only}, not {describe(found, 10)}")
     if isinstance(value, int) and abs(value) > _MOST:
         raise ExpressionError(f"{value} is too large for {call.op}()")
     return Literal(value, pa.int64() if letter == "I" else pa.string())

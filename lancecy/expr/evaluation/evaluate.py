@@ -27,6 +27,7 @@ from lancecy.expr.evaluation.constants import COMPARISONS, is_in, looked_up
 from lancecy.expr.evaluation.exact import compare, share_type
 from lancecy.expr.evaluation.functions import FUNCTIONS
 from lancecy.expr.evaluation.patterns import match_like
+from lancecy.expr.evaluation.rows import by_group
 from lancecy.expr.evaluation.try_casts import try_cast_values
 from lancecy.expr.evaluation.values import add, divide, minus, remainder, storage, to_numpy
 from lancecy.expr.kinds import family, plain_type
@@ -85,7 +86,8 @@ def evaluate(bound: Bound, table: pa.Table | pa.RecordBatch) -> pa.ChunkedArray 
     except FormatError as error:
         raise error.within(describe(bound.expr, max_values=10)) from error.__cause__
     if isinstance(found, pa.Scalar):
-        return pa.repeat(found, table.num_rows)
+        # Arrow repeats no list zero times.
+        return pa.repeat(found, table.num_rows) if table.num_rows else pa.array([], found.type)
     return found
 
 
@@ -132,7 +134,13 @@ def _column(column: Column, table: pa.Table | pa.RecordBatch | None) -> Data:
 @lru_cache(maxsize=4096)
 def can_fail(expr: Expr) -> bool:
     """Whether evaluation may raise on some values: checked arithmetic, casts, calendars and growing text."""
-    return any(isinstance(node, Call) and node.op in _FAILING for node in walk(expr))
+    return any(isinstance(node, Call) and _may_raise(node) for node in walk(expr))
+
+
+def _may_raise(call: Call) -> bool:
+    if call.op in _FAILING_OF_COLUMNS:
+        return not all(isinstance(arg, Literal) for arg in call.args[1:])
+    return call.op in _FAILING
 
 
 _FAILING = frozenset(
@@ -140,7 +148,12 @@ _FAILING = frozenset(
         *"+ - * / % neg cast abs arrow unsafe_cast date_part date_trunc repeat replace".split(),
         *"stored json_get json_get_string json_get_int json_get_float json_get_bool".split(),
         *"json_extract json_exists json_array_contains json_array_length".split(),
+        *"factorial gcd lcm chr overlay translate encode decode".split(),
     )
+)
+# With constants these raise when they are bound, if at all.
+_FAILING_OF_COLUMNS = frozenset(
+    "split_part substr lpad rpad regexp_like regexp_match regexp_count regexp_instr regexp_replace".split()
 )
 
 
@@ -244,7 +257,7 @@ def _compare(op: str, kernel: Callable[..., Any]) -> Callable[[Call, Any], Data]
 
 def _per_value(tested: Expr, table: Any, run: Callable[[Data], Data]) -> Data:
     """Apply ``run`` to the operand; for dictionary columns, to the distinct values, and look up the answers."""
-    decoded = isinstance(tested, Call) and tested.op == "decode"
+    decoded = isinstance(tested, Call) and tested.op == "decoded"
     coded = compute(tested.args[0] if isinstance(tested, Call) and decoded else tested, table)
     if not pa.types.is_dictionary(coded.type):
         return run(pc.cast(coded, tested.type) if decoded else coded)
@@ -288,12 +301,21 @@ def _in(call: Call, table: Any) -> Data:
 
 def _like(ignore_case: bool) -> Callable[[Call, Any], Data]:
     def run(call: Call, table: Any) -> Data:
+        if not isinstance(call.args[1], Literal):
+            return _like_columns(call, table, ignore_case)
         pattern, escape = (_constant(arg) for arg in call.args[1:])
         return _per_value(
             call.args[0], table, lambda values: match_like(values, pattern, escape, ignore_case)
         )
 
     return run
+
+
+def _like_columns(call: Call, table: Any, ignore_case: bool) -> Data:
+    """LIKE where each row has its own pattern."""
+    escape = _constant(call.args[2])
+    match = partial(match_like, escape=escape, ignore_case=ignore_case)
+    return by_group(match, pa.bool_(), *(compute(arg, table) for arg in call.args[:2]))
 
 
 def _constant(arg: Expr) -> Any:
@@ -350,6 +372,8 @@ def _function(name: str) -> Callable[[Call, Any], Data]:
             letters = spec.parameter(index)
             if letters == "CL":
                 values.append(array_of(arg, True) if isinstance(arg, Literal) else _constant(arg))
+            elif letters[0] == "D" and isinstance(arg, Literal) and arg.value is not None:
+                values.append(arg.value)
             elif letters[0] == "C":
                 values.append(_constant(arg))
             else:
@@ -385,7 +409,7 @@ _LAZY: dict[str, Callable[[Call, Any], Any]] = {
     "cast": _cast,
     "try_cast": _try_cast,
     "unsafe_cast": _unsafe_cast,
-    "decode": _decode_call,
+    "decoded": _decode_call,
     "arrow": _arrow,
     **{name: _function(name) for name in FUNCTIONS},
 }

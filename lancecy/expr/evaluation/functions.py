@@ -1,16 +1,17 @@
 """The functions filters may call: their parameters and kernels.
 
-:data:`FUNCTIONS` is the whole list. A parameter is one letter: ``s`` text, ``y`` text or
-binary, ``f`` a number taken as floating point, ``n`` a number as it is, ``l`` a list,
-``t`` a date or timestamp, ``i`` an integer, ``r`` a struct, ``j`` JSON in its stored form, ``x`` anything, ``C`` a
+:data:`FUNCTIONS` is the whole list. A parameter is one letter: ``s`` text, ``a`` text or
+what is written as text, ``y`` text or binary, ``f`` a number taken as floating point, ``d`` the same or a decimal, ``n`` a
+number as it is, ``l`` a list, ``t`` a date or timestamp, ``i`` an integer, ``w`` an integer as it is, ``r`` a struct, ``j`` JSON in its stored form, ``x`` anything, ``C`` a
 constant handed over as a Python value (``CT`` text, ``CI`` an integer, ``CL`` a list, ``CS`` text, also written as a
-number or a boolean, or null). A trailing ``?`` makes it optional and
+number or a boolean, or null), ``D`` the same or a column (``DT``, ``DI``, and ``DS`` text or what is written as text), where
+a null is an Arrow scalar. A trailing ``?`` makes it optional and
 ``*`` repeats it. Kernels take Arrow arrays or scalars and give back the same.
 """
 
 from __future__ import annotations
 
-import re
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -21,11 +22,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lancecy.errors import ExpressionError, nearest
-from lancecy.expr.evaluation import growth, json_functions
+from lancecy.expr.evaluation import characters, digests, growth, json_functions, matches, mathematics
 from lancecy.expr.evaluation.constants import contains, is_ascii
 from lancecy.expr.evaluation.instants import date_part, date_trunc
-from lancecy.expr.evaluation.patterns import regex_match
-from lancecy.expr.evaluation.values import LONG_PATTERN, by_chunk, by_text, rounded
+from lancecy.expr.evaluation.rows import by_group, either
+from lancecy.expr.evaluation.values import LONG_PATTERN, by_chunk, by_text
 from lancecy.records import dataclass
 
 __all__ = [
@@ -130,6 +131,10 @@ def _as_int32(values: Any) -> Any:
     return pc.cast(values, pa.int32())
 
 
+def _count(values: Any, counted: Any) -> Any:
+    return pc.cast(values, characters.count_type(counted))
+
+
 def _position(values: Any, part: str) -> Any:
     # Arrow counts bytes, SQL counts characters: here those that a split leaves before the match.
     if part == "":
@@ -142,8 +147,7 @@ def _position(values: Any, part: str) -> Any:
 
 
 def _split_part(values: Any, separator: str, number: int) -> Any:
-    if number == 0:
-        raise ExpressionError("split_part() counts parts from 1, or from -1 at the end")
+    _check_part(number)
     if not 0 < len(separator) <= LONG_PATTERN or abs(number) > LONG_PATTERN:
         return by_text(partial(_part, separator=separator, number=number), values, values.type)
 
@@ -153,6 +157,16 @@ def _split_part(values: Any, separator: str, number: int) -> Any:
         return pc.if_else(chunk.is_valid(), found, pa.scalar(None, chunk.type))
 
     return by_chunk(run, values)
+
+
+def _check_part(number: int) -> None:
+    if number == 0:
+        raise ExpressionError("split_part() counts parts from 1, or from -1 at the end")
+
+
+def _part_of_row(text: str, separator: str, number: int) -> str:
+    _check_part(number)
+    return _part(text, separator, number)
 
 
 def _part(text: str, separator: str, number: int) -> str:
@@ -171,15 +185,28 @@ def _part(text: str, separator: str, number: int) -> str:
 
 
 def _pad(left: bool) -> Callable[..., Any]:
-    return lambda values, width, fill=" ": growth.pad(values, width, fill, left)
+    constant = partial(_padded_to, left=left)
+    return either(constant, partial(growth.padded, left=left))
+
+
+def _padded_to(values: Any, width: int, fill: str = " ", *, left: bool) -> Any:
+    return growth.pad(values, width, fill, left)
 
 
 def _substring(values: Any, start: int, length: int | None = None) -> Any:
+    first, stop = _bounds(start, length)
+    return pc.utf8_slice_codeunits(values, start=first, stop=stop)
+
+
+def _substring_of_row(text: str, start: int, length: int | None = None) -> str:
+    return text[slice(*_bounds(start, length))]
+
+
+def _bounds(start: int, length: int | None) -> tuple[int, int | None]:
     if length is not None and length < 0:
         raise ExpressionError("the length of a substring cannot be negative")
     # Positions count from 1; positions before the text exist and are empty, as in SQL.
-    stop = None if length is None else max(0, start - 1 + length)
-    return pc.utf8_slice_codeunits(values, start=max(0, start - 1), stop=stop)
+    return max(0, start - 1), None if length is None else max(0, start - 1 + length)
 
 
 def _left(values: Any, count: int) -> Any:
@@ -194,16 +221,13 @@ def _right(values: Any, count: int) -> Any:
     return pc.utf8_slice_codeunits(values, start=-count)
 
 
-def _trim(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda values, characters=" ": kernel(values, characters=characters)
+def _trim(kernel: Callable[..., Any], of_row: Callable[[str, str], str]) -> Callable[..., Any]:
+    return either(lambda values, characters=" ": kernel(values, characters=characters), of_row)
 
 
-def _regexp(values: Any, pattern: str, flags: str = "") -> Any:
-    extra = set(flags) - set("ims")
-    if extra:
-        raise ExpressionError(f"regular expression flags are i, m and s, not {''.join(sorted(extra))!r}")
-    inline = "".join(f for f in "ms" if f in flags)
-    return regex_match(values, f"(?{inline}){pattern}" if inline else pattern, "i" in flags)
+def _replace_matches(values: Any, pattern: Any, replacement: Any, flags: Any = "") -> Any:
+    run = either(growth.replace_matches, growth.replace_matches, apply=by_group)
+    return run(values, pattern, replacement, flags)
 
 
 def _concat(*values: Any) -> Any:
@@ -218,6 +242,8 @@ def _extreme(kernel: Callable[..., Any]) -> Callable[..., Any]:
         if pa.types.is_timestamp(kind) and kind.tz is not None:
             # Arrow has no such kernel for instants with a zone, whose values are in UTC.
             through = pa.int64()
+        elif pa.types.is_boolean(kind):
+            through = pa.uint8()
         elif pa.types.is_fixed_size_binary(kind):
             # Arrow's kernel reads the wrong rows of a slice.
             through = pa.binary()
@@ -226,6 +252,16 @@ def _extreme(kernel: Callable[..., Any]) -> Callable[..., Any]:
         return pc.cast(kernel(*(pc.cast(v, through) for v in values)), kind)
 
     return run
+
+
+def _greatest(*values: Any) -> Any:
+    found = _extreme(pc.max_element_wise)(*values)
+    if not pa.types.is_floating(found.type):
+        return found
+    # In pylance NaN is above all other numbers.
+    for one in values:
+        found = pc.if_else(pc.fill_null(pc.is_nan(one), False), pa.scalar(math.nan, found.type), found)
+    return found
 
 
 def _choice(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
@@ -245,15 +281,30 @@ _characters = _of_text(pc.binary_length, pc.utf8_length)
 
 
 def _octets(values: Any) -> Any:
-    return _as_int32(pc.binary_length(values))
+    return _count(pc.binary_length(values), values)
+
+
+def _bits(values: Any) -> Any:
+    found = _octets(values)
+    return pc.multiply(found, pa.scalar(8, found.type))
+
+
+def _starts_with(values: Any, text: str) -> Any:
+    return pc.starts_with(values, pattern=text)
+
+
+def _ends_with(values: Any, text: str) -> Any:
+    return pc.ends_with(values, pattern=text)
+
+
+def _strpos(values: Any, part: Any) -> Any:
+    kind = characters.count_type(values)
+    found = either(_position, lambda text, other: text.find(other) + 1, kind)(values, part)
+    return pc.cast(found, kind)
 
 
 def _abs(values: Any) -> Any:
     return pc.abs_checked(values)
-
-
-def _log(first: Any, second: Any = None) -> Any:
-    return pc.log10(first) if second is None else pc.logb(second, first)
 
 
 def _is_nan(values: Any) -> Any:
@@ -282,53 +333,89 @@ def _function(parameters: str, kernel: Callable[..., Any]) -> Function:
     return Function(tuple(parameters.split()), kernel)
 
 
+_SHA = ("sha224", "sha256", "sha384", "sha512")
+
 FUNCTIONS: dict[str, Function] = {
     "lower": _function("s", _of_text(pc.ascii_lower, pc.utf8_lower)),
     "upper": _function("s", _of_text(pc.ascii_upper, pc.utf8_upper)),
-    "length": _function("s", lambda values: _as_int32(_characters(values))),
+    "length": _function("a", lambda values: _count(_characters(values), values)),
     "octet_length": _function("y", _octets),
-    "bit_length": _function("y", lambda values: pc.multiply(_octets(values), pa.scalar(8, pa.int32()))),
-    "starts_with": _function("s CT", lambda values, text: pc.starts_with(values, pattern=text)),
-    "ends_with": _function("s CT", lambda values, text: pc.ends_with(values, pattern=text)),
-    "contains": _function("s CT", contains),
-    "regexp_match": _function("s CT CT?", _regexp),
-    "regexp_like": _function("s CT CT?", _regexp),
-    "regexp_count": _function("s CT", growth.count_matches),
-    "regexp_replace": _function("s CT CT CT?", growth.replace_matches),
-    "split_part": _function("s CT CI", _split_part),
-    "lpad": _function("s CI CT?", _pad(left=True)),
-    "rpad": _function("s CI CT?", _pad(left=False)),
-    "strpos": _function("s CT", _position),
-    "replace": _function("s CT CT", growth.replace),
-    "reverse": _function("s", pc.utf8_reverse),
-    "btrim": _function("s CT?", _trim(pc.utf8_trim)),
-    "ltrim": _function("s CT?", _trim(pc.utf8_ltrim)),
-    "rtrim": _function("s CT?", _trim(pc.utf8_rtrim)),
-    "substr": _function("s CI CI?", _substring),
-    "left": _function("s CI", _left),
-    "right": _function("s CI", _right),
-    "repeat": _function("s CI", growth.repeat),
-    "concat": _function("s s*", _concat),
-    "concat_ws": _function("CT s s*", growth.join_with),
+    "bit_length": _function("y", _bits),
+    "ascii": _function("s", characters.code_point),
+    "chr": _function("i", characters.character),
+    "initcap": _function("s", characters.initial_capitals),
+    "levenshtein": _function("s s", characters.distance),
+    "overlay": _function("a DS DI DI?", characters.overlay),
+    "to_hex": _function("w", characters.to_hex),
+    "translate": _function("a DS DS", characters.translate),
+    "find_in_set": _function("a DS", characters.place_in_set),
+    "substr_index": _function("a DS DI", characters.first_parts),
+    "starts_with": _function("s DT", either(_starts_with, str.startswith, pa.bool_())),
+    "ends_with": _function("s DT", either(_ends_with, str.endswith, pa.bool_())),
+    "contains": _function("s DT", either(contains, str.__contains__, pa.bool_())),
+    "regexp_match": _function("a DS DS?", matches.match),
+    "regexp_like": _function("s DT DT?", matches.like),
+    "regexp_count": _function("a DS DI? DS?", matches.count),
+    "regexp_instr": _function("a DS DI? DI? DS? DI?", matches.place),
+    "regexp_replace": _function("a DS DS DT?", _replace_matches),
+    "split_part": _function("s DT DI", either(_split_part, _part_of_row)),
+    "lpad": _function("a DI DS?", _pad(left=True)),
+    "rpad": _function("a DI DS?", _pad(left=False)),
+    "strpos": _function("s DT", _strpos),
+    "replace": _function("s DT DT", either(growth.replace, characters.replaced)),
+    "reverse": _function("a", pc.utf8_reverse),
+    "btrim": _function("s DT?", _trim(pc.utf8_trim, str.strip)),
+    "ltrim": _function("s DT?", _trim(pc.utf8_ltrim, str.lstrip)),
+    "rtrim": _function("s DT?", _trim(pc.utf8_rtrim, str.rstrip)),
+    "substr": _function("s DI DI?", either(_substring, _substring_of_row)),
+    "left": _function("a DI", either(_left, lambda text, count: text[:count])),
+    "right": _function("a DI", either(_right, lambda text, count: text[-count:] if count else "")),
+    "repeat": _function("s DI", either(growth.repeat, growth.repeated)),
+    "concat": _function("a a*", _concat),
+    "concat_ws": _function("DS a a*", growth.join_with),
+    "md5": _function("y", digests.md5),
+    **{name: _function("y", partial(digests.digest, algorithm=name)) for name in _SHA},
+    "digest": _function("y CT", digests.digest),
+    "encode": _function("y CT", digests.encode),
+    "decode": _function("y CT", digests.decode),
     "abs": _function("n", _abs),
     "ceil": _function("f", pc.ceil),
     "floor": _function("f", pc.floor),
-    "round": _function("f CI?", rounded),
-    "trunc": _function("f", pc.trunc),
+    "round": _function("d DI?", mathematics.round_to),
+    "trunc": _function("f DI?", mathematics.trunc_to),
     "sqrt": _function("f", pc.sqrt),
     "exp": _function("f", pc.exp),
     "ln": _function("f", pc.ln),
-    "log": _function("f f?", _log),
+    "log": _function("f f?", mathematics.log),
     "log10": _function("f", pc.log10),
     "log2": _function("f", pc.log2),
     "power": _function("f f", _power),
     "sin": _function("f", pc.sin),
     "cos": _function("f", pc.cos),
     "tan": _function("f", pc.tan),
+    "cot": _function("f", mathematics.cot),
+    "acos": _function("f", pc.acos),
+    "asin": _function("f", pc.asin),
+    "atan": _function("f", pc.atan),
+    "atan2": _function("f f", pc.atan2),
+    "sinh": _function("f", pc.sinh),
+    "cosh": _function("f", pc.cosh),
+    "tanh": _function("f", pc.tanh),
+    "asinh": _function("f", pc.asinh),
+    "acosh": _function("f", pc.acosh),
+    "atanh": _function("f", pc.atanh),
+    "cbrt": _function("f", mathematics.cbrt),
+    "degrees": _function("f", mathematics.scaled(180.0 / math.pi)),
+    "radians": _function("f", mathematics.scaled(math.pi / 180.0)),
+    "factorial": _function("i", mathematics.factorial),
+    "gcd": _function("i i", mathematics.gcd),
+    "lcm": _function("i i", mathematics.lcm),
+    "iszero": _function("n", mathematics.is_zero),
+    "nanvl": _function("f f", mathematics.nan_value),
     "signum": _function("f", _signum),
     "isnan": _function("n", _is_nan),
     "coalesce": _function("x x*", _choice("coalesce()", pc.coalesce)),
-    "greatest": _function("x x*", _choice("greatest()", _extreme(pc.max_element_wise))),
+    "greatest": _function("x x*", _choice("greatest()", _greatest)),
     "least": _function("x x*", _choice("least()", _extreme(pc.min_element_wise))),
     "date_part": _function("CT t", date_part),
     "date_trunc": _function("CT t", date_trunc),
@@ -358,7 +445,6 @@ ALIASES: dict[str, str] = {
     "date_truncate": "date_trunc",
     "datepart": "date_part",
     "datetrunc": "date_trunc",
-    "ifnull": "coalesce",
     "instr": "strpos",
     "is_nan": "isnan",
     "list_contains": "array_has",
@@ -368,15 +454,17 @@ ALIASES: dict[str, str] = {
     "list_has_all": "array_has_all",
     "list_has_any": "array_has_any",
     "list_length": "array_length",
-    "nvl": "coalesce",
+    "nvl": "ifnull",
+    "position": "strpos",
     "pow": "power",
     "sign": "signum",
     "substring": "substr",
+    "substring_index": "substr_index",
     "trim": "btrim",
 }
 """Other names of the same functions."""
 
-LOWERED = ("array_has_all", "if", "mod", "nullif")
+LOWERED = ("array_has_all", "if", "ifnull", "mod", "nullif", "nvl2", "pi")
 """Functions that the binder expresses by others."""
 
 CLOCK = ("current_date", "current_time", "current_timestamp", "now", "today")
@@ -386,7 +474,6 @@ BARE_CLOCK = ("current_date", "current_time", "current_timestamp")
 """Those that may be called without parentheses, as in standard SQL."""
 
 _RANDOM = ("random", "uuid")
-_FAMILY = re.compile(r"^(array_|json_|regexp_).*")
 
 
 def unknown_function(name: str) -> ExpressionError:
@@ -399,9 +486,6 @@ def unknown_function(name: str) -> ExpressionError:
         return ExpressionError(
             f"{name} would differ from task to task of one scan; put the value itself into the filter"
         )
-    known = [*FUNCTIONS, *ALIASES, *LOWERED, *CLOCK]
-    # The names of all functions would not fit into a message.
-    shown = {_FAMILY.sub(r"\1*", each) for each in (*FUNCTIONS, *LOWERED)}
-    close = nearest(name, known)
-    hint = f"did you mean {', '.join(close)}?" if close else f"there are {', '.join(sorted(shown))}"
+    close = nearest(name, [*FUNCTIONS, *ALIASES, *LOWERED, *CLOCK])
+    hint = f"did you mean {', '.join(close)}?" if close else "the documentation of filters lists all"
     return ExpressionError(f"no function {name!r}; {hint}")

@@ -28,7 +28,9 @@ __all__ = [
     "join_with",
     "mixed",
     "pad",
+    "padded",
     "repeat",
+    "repeated",
     "replace",
     "replace_matches",
 ]
@@ -327,14 +329,34 @@ def pad(values: Data, width: int, fill: str, left: bool) -> Data:
     return pc.utf8_slice_codeunits(values, start=0, stop=width)
 
 
+def repeated(text: str, count: int) -> str:
+    """One text for :func:`repeat` of columns of both."""
+    charge("repeat()", len(text.encode()) * max(0, count))
+    return text * count
+
+
+def padded(text: str, width: int, fill: str = " ", *, left: bool) -> str:
+    """One text for :func:`pad` of columns of all."""
+    width = max(0, width)
+    widest = max((len(character.encode()) for character in fill), default=0)
+    charge("lpad()" if left else "rpad()", len(text.encode()) + widest * width)
+    return (_padded(text, width, fill, left) if fill else text)[:width]
+
+
 def _padded(text: str, width: int, fill: str, left: bool) -> str:
     missing = max(0, width - len(text))
     padding = (fill * (missing // len(fill) + 1))[:missing]
     return padding + text if left else text + padding
 
 
-def join_with(separator: str, *values: Data) -> Data:
+def join_with(separator: Any, *values: Data) -> Data:
     """Concatenate the texts that are not null, with ``separator`` between them: of only nulls empty text.
+
+    Parameters
+    ----------
+    separator : str, or pa.Array, pa.ChunkedArray or pa.Scalar of them
+        The result is null where it is.
+    *values : pa.Array, pa.ChunkedArray or pa.Scalar
 
     Raises
     ------
@@ -346,12 +368,30 @@ def join_with(separator: str, *values: Data) -> Data:
     >>> join_with("-", pa.array(["a", None]), pa.array(["b", None]), pa.array([None, "c"])).to_pylist()
     ['a-b', 'c']
     """
-    # Arrow's option to skip nulls leaves out rows that have nothing else.
+    if not isinstance(separator, str):
+        return _join_by(separator, values)
+    # Arrow's option to skip nulls gives null where all are null.
     parts = [
         pc.coalesce(join("concat_ws()", pa.scalar(separator, v.type), v), pa.scalar("", v.type))
         for v in values
     ]
     return pc.utf8_slice_codeunits(join("concat_ws()", *parts), start=len(separator))
+
+
+def _join_by(separators: Data, values: tuple[Data, ...]) -> Data:
+    wide = pa.large_string() in [v.type for v in (separators, *values)]
+    target = pa.large_string() if wide else pa.string()
+    separators, *texts = (pc.cast(v, target) for v in (separators, *values))
+    nothing = pa.scalar("", target)
+    begun: Data = pa.scalar(False)
+    parts = []
+    for value in texts:
+        # Nothing stands before the first text.
+        before = pc.if_else(begun, separators, nothing)
+        parts.append(pc.coalesce(join("concat_ws()", before, value), nothing))
+        begun = pc.or_(begun, pc.is_valid(value))
+    found = join("concat_ws()", *parts)
+    return pc.if_else(pc.is_valid(separators), found, pa.scalar(None, target))
 
 
 def join(name: str, *values: Data) -> Data:

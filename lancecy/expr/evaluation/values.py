@@ -25,6 +25,7 @@ __all__ = [
     "rounded",
     "storage",
     "to_numpy",
+    "truncated",
 ]
 
 Data: TypeAlias = Any
@@ -38,6 +39,8 @@ _CACHED_VALUES = 1 << 16
 
 # No double has digits further from the point.
 _DIGITS = 330
+# Ten to this power is exact in a single float.
+_FEW_DIGITS = 10
 
 
 def by_chunk(run: Callable[[pa.Array], pa.Array], values: Data) -> Data:
@@ -189,16 +192,38 @@ def rounded(values: Data, digits: int = 0) -> Data:
     >>> rounded(pa.array([2.5, -1234.5]), -2).to_pylist()
     [0.0, -1200.0]
     """
+    return _to_digits(values, digits, _half_away, pa.float64())
 
+
+def truncated(values: Data, digits: int) -> Data:
+    """Drop the digits of floating-point numbers behind the first ``digits`` after the point.
+
+    Examples
+    --------
+    >>> truncated(pa.array([2.59, -1299.5]), -2).to_pylist()
+    [0.0, -1200.0]
+    """
+    # Of few digits in the type of the values, as pylance does it.
+    through = values.type if abs(digits) <= _FEW_DIGITS else pa.float64()
+    return _to_digits(values, digits, np.trunc, through)
+
+
+def _to_digits(values: Data, digits: int, to_whole: Callable[[Any], Any], through: pa.DataType) -> Data:
     def run(chunk: pa.Array) -> pa.Array:
-        exact = pc.fill_null(pc.cast(chunk, pa.float64()), 0.0).to_numpy(zero_copy_only=False)
+        exact = pc.fill_null(pc.cast(chunk, through), 0.0).to_numpy(zero_copy_only=False)
         nulls = chunk.is_null().to_numpy(zero_copy_only=False)
-        return pc.cast(pa.array(_round(exact, digits), mask=nulls), chunk.type)
+        return pc.cast(pa.array(_moved(exact, digits, to_whole), mask=nulls), chunk.type)
 
     return by_chunk(run, values)
 
 
-def _round(exact: NDArray[np.float64], digits: int) -> NDArray[np.float64]:
+def _half_away(moved: NDArray[np.float64]) -> NDArray[np.float64]:
+    whole = np.trunc(moved)
+    whole += np.where(np.abs(moved - whole) >= 0.5, np.sign(moved), 0.0)
+    return whole
+
+
+def _moved(exact: NDArray[Any], digits: int, to_whole: Callable[[Any], Any]) -> NDArray[Any]:
     if digits > _DIGITS:
         return exact
     if digits < -_DIGITS:
@@ -209,8 +234,7 @@ def _round(exact: NDArray[np.float64], digits: int) -> NDArray[np.float64]:
         steps = [1.0, 10.0 ** abs(digits)]
     with np.errstate(over="ignore", invalid="ignore"):
         moved = exact * steps[0] * steps[1] if digits >= 0 else exact / steps[0] / steps[1]
-        whole = np.trunc(moved)
-        whole += np.where(np.abs(moved - whole) >= 0.5, np.sign(moved), 0.0)
+        whole = to_whole(moved)
         back = whole / steps[0] / steps[1] if digits >= 0 else whole * steps[0] * steps[1]
         # From 2^52 on a double has no digits after the point; NaN and infinities fail the comparison too.
-        return np.where(np.abs(moved) < 2.0**52, np.copysign(back, exact), exact)
+        return np.where(np.abs(moved) < 2.0 ** np.finfo(exact.dtype).nmant, np.copysign(back, exact), exact)

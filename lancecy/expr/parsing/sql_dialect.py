@@ -57,9 +57,10 @@ def dialect() -> Any:
             # Only calls with a syntax of their own; all others arrive as Anonymous, spelled as written.
             FUNCTIONS: ClassVar[Any] = {}
             FUNCTION_PARSERS: ClassVar[Any] = {
-                name: special[name]
-                for name in ("CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM", "TRY_CAST")
+                name: special[name] for name in ("CAST", "EXTRACT", "SUBSTRING", "TRIM", "TRY_CAST")
             }
+            # POSITION(x IN s), and position(s, x) in the order of pylance.
+            FUNCTION_PARSERS["POSITION"] = lambda self: self._parse_position(haystack_first=True)
             NO_PAREN_FUNCTIONS: ClassVar[Any] = {}
             NO_PAREN_FUNCTION_PARSERS: ClassVar[Any] = {
                 "CASE": parser.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]
