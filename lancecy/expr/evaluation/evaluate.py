@@ -28,7 +28,7 @@ from lancecy.expr.evaluation.exact import compare, share_type
 from lancecy.expr.evaluation.functions import FUNCTIONS
 from lancecy.expr.evaluation.patterns import match_like
 from lancecy.expr.evaluation.try_casts import try_cast_values
-from lancecy.expr.evaluation.values import add, divide, minus, remainder, storage, to_numpy
+from lancecy.expr.evaluation.values import add, divide, minus, remainder, repeated, storage, to_numpy
 from lancecy.expr.kinds import family, plain_type
 from lancecy.expr.literals import array_of, scalar_of
 from lancecy.expr.nodes import Call, Column, Expr, Literal, walk
@@ -78,6 +78,8 @@ def evaluate(bound: Bound, table: pa.Table | pa.RecordBatch) -> pa.ChunkedArray 
             found = compute(bound.expr, table)
             if isinstance(found, pa.Scalar):
                 growth.mixed("a constant", (found,), table.num_rows)
+                if pa.types.is_nested(found.type):
+                    growth.charge("a constant", pa.repeat(found, 1).nbytes * table.num_rows, "lists")
     except (pa.ArrowException, OverflowError, ExpressionError) as error:
         text = describe(bound.expr, max_values=10)
         why = error.what if isinstance(error, ExpressionError) else error
@@ -85,7 +87,7 @@ def evaluate(bound: Bound, table: pa.Table | pa.RecordBatch) -> pa.ChunkedArray 
     except FormatError as error:
         raise error.within(describe(bound.expr, max_values=10)) from error.__cause__
     if isinstance(found, pa.Scalar):
-        return pa.repeat(found, table.num_rows)
+        return repeated(found, table.num_rows)
     return found
 
 
@@ -140,6 +142,8 @@ _FAILING = frozenset(
         *"+ - * / % neg cast abs arrow unsafe_cast date_part date_trunc repeat replace".split(),
         *"stored json_get json_get_string json_get_int json_get_float json_get_bool".split(),
         *"json_extract json_exists json_array_contains json_array_length".split(),
+        *"array_append array_concat array_distance array_prepend array_repeat array_resize array_slice".split(),
+        *"array_to_string arrays_zip flatten generate_series make_array map range string_to_array".split(),
     )
 )
 
@@ -223,7 +227,7 @@ def _constant_case(conditions: Any, values: Any, default: Expr) -> Data:
 
 
 def _full(values: Data, table: Any) -> Data:
-    return pa.repeat(values, table.num_rows) if isinstance(values, pa.Scalar) else values
+    return repeated(values, table.num_rows) if isinstance(values, pa.Scalar) else values
 
 
 # Comparisons
@@ -348,9 +352,9 @@ def _function(name: str) -> Callable[[Call, Any], Data]:
         values: list[Any] = []
         for index, arg in enumerate(call.args):
             letters = spec.parameter(index)
-            if letters == "CL":
-                values.append(array_of(arg, True) if isinstance(arg, Literal) else _constant(arg))
-            elif letters[0] == "C":
+            if letters == "CL" and isinstance(arg, Literal) and isinstance(arg.value, tuple):
+                values.append(array_of(arg, True))
+            elif letters[0] == "C" and letters != "CL":
                 values.append(_constant(arg))
             else:
                 values.append(compute(arg, table))
