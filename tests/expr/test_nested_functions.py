@@ -255,6 +255,13 @@ def test_errors_name_the_function_and_the_remedy(text: str) -> None:
         evaluate(bind(parsed(text), table.schema), table)
 
 
+def test_keys_of_a_map_may_be_a_column_without_nulls() -> None:
+    table = pa.table({"k": [1, 2], "s": ["a", "b"]})
+    assert _values("map([k], [s])", table) == [[(1, "a")], [(2, "b")]]
+    assert _values("make_map(s, k, 'z', 0)", table) == [[("a", 1), ("z", 0)], [("b", 2), ("z", 0)]]
+    assert _values("map_extract(map([k], [s]), 2)", table) == [[None], ["b"]]
+
+
 def test_fields_of_a_struct_that_a_call_makes_are_found_by_name() -> None:
     with pytest.raises(ColumnNotFoundError, match="no column 'b' in named_struct"):
         bind(parsed("named_struct('a', i)['b']"), _table(8).schema)

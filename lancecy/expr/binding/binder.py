@@ -269,10 +269,14 @@ class Binder:
         return Call(op, args, found.type)
 
     def _sample(self, call: Call) -> pa.Table:
-        """One row of nulls of the columns a call reads, to find its type and to check its constants."""
+        """One row of nulls of the columns a call reads, to find its type and to check its constants.
+
+        No row for calls that make maps, whose keys cannot be null.
+        """
         names = dict.fromkeys(node.path[0] for node in walk(call) if isinstance(node, Column))
+        rows = 0 if any(isinstance(node, Call) and node.op == "map" for node in walk(call)) else 1
         fields = [self.schema.field(self.names.positions[name]).with_nullable(True) for name in names]
-        return pa.table([pa.nulls(1, field.type) for field in fields], schema=pa.schema(fields))
+        return pa.table([pa.nulls(rows, field.type) for field in fields], schema=pa.schema(fields))
 
 
 Rule: TypeAlias = Callable[[Binder, Call, bool], Expr]
