@@ -117,7 +117,7 @@ def _literal_text(literal: Literal, limit: int | None) -> str:
         parts = [_literal_text(Literal(v, kind), limit) for v in shown]
         if len(shown) < len(value):
             parts.append(f"… {len(value) - len(shown)} more")
-        return f"({', '.join(parts)})"
+        return f"[{', '.join(parts)}]"
     if kind is not None and value is not None and pa.types.is_temporal(kind):
         return text_of(int(value), kind)
     if isinstance(value, Decimal) and kind is not None:
@@ -154,7 +154,7 @@ def _call_text(call: Call, limit: int | None) -> tuple[str, int]:
     if op == "case":
         return _case_text(args, limit), _ATOM
     if known is None:
-        return f"{op}({', '.join(_argument_text(a, limit) for a in args)})", _ATOM
+        return f"{op}({', '.join(_text(a, 0, limit) for a in args)})", _ATOM
     level = known.precedence
     if op == "not":
         return _not_text(args[0], limit)
@@ -164,15 +164,18 @@ def _call_text(call: Call, limit: int | None) -> tuple[str, int]:
         return f"{_text(args[0], level + 1, limit)} {known.symbol}", level
     if op in ("like", "ilike"):
         return _like_text(call, known.symbol, limit), level
+    if op == "in":
+        return _in_text(args, known.symbol, limit), level
     # Left-associative: only operands to the right need parentheses at equal precedence.
     parts = [_text(args[0], level + (level == 5), limit), *[_text(a, level + 1, limit) for a in args[1:]]]
     return f" {known.symbol} ".join(parts), level
 
 
-def _argument_text(arg: Expr, limit: int | None) -> str:
-    """An argument of a function, with lists in brackets."""
-    text = _text(arg, 0, limit)
-    return f"[{text[1:-1]}]" if isinstance(arg, Literal) and isinstance(arg.value, tuple) else text
+def _in_text(args: tuple[Expr, ...], symbol: str, limit: int | None) -> str:
+    left, right = (_text(arg, OPERATORS["in"].precedence + 1, limit) for arg in args)
+    # A list after IN is in parentheses, and a literal in brackets anywhere else.
+    listed = isinstance(args[1], Literal) and isinstance(args[1].value, tuple)
+    return f"{left} {symbol} ({right[1:-1]})" if listed else f"{left} {symbol} {right}"
 
 
 def _not_text(inner: Expr, limit: int | None) -> tuple[str, int]:
@@ -184,9 +187,7 @@ def _not_text(inner: Expr, limit: int | None) -> tuple[str, int]:
             level = OPERATORS[inner.op].precedence
             return f"{_text(inner.args[0], level + 1, limit)} {postfix}", level
         if inner.op == "in":
-            level = OPERATORS["in"].precedence
-            left, right = inner.args
-            return f"{_text(left, level + 1, limit)} NOT IN {_text(right, level + 1, limit)}", level
+            return _in_text(inner.args, "NOT IN", limit), OPERATORS["in"].precedence
         if inner.op in ("like", "ilike"):
             return _like_text(inner, f"NOT {inner.op.upper()}", limit), OPERATORS[inner.op].precedence
     level = OPERATORS["not"].precedence

@@ -17,6 +17,7 @@ __all__ = [
     "int_limits",
     "is_clock",
     "is_number",
+    "plain_members",
     "plain_type",
     "schema_without_views",
 ]
@@ -89,6 +90,13 @@ def plain_type(data_type: pa.DataType) -> pa.DataType:
     return data_type
 
 
+def plain_members(data_type: pa.DataType) -> pa.DataType:
+    """:func:`plain_type` of the members of lists and structs, at any depth; half floats among them stay."""
+    if family(data_type) in ("list", "struct"):
+        return with_members(data_type, lambda field: field.with_type(plain_members(field.type)))
+    return data_type if pa.types.is_float16(data_type) else plain_type(data_type)
+
+
 def schema_without_views(schema: pa.Schema) -> pa.Schema:
     """The schema with ordinary strings and bytes for views, at any depth: Arrow takes no rows of views.
 
@@ -151,7 +159,20 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         return pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
     if pair == {"interval"}:
         return pa.duration(_finest(left, right))
-    return None
+    return _common_nested(left, right) if pair in ({"list"}, {"struct"}) else None
+
+
+def _common_nested(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """Lists of a common type of elements; structs with the same names and common types of members."""
+    if family(left) == "list":
+        element = common_type(left.value_type, right.value_type)
+        large = pa.types.is_large_list(left) or pa.types.is_large_list(right)
+        return None if element is None else pa.large_list(element) if large else pa.list_(element)
+    names = [[kind.field(i).name for i in range(kind.num_fields)] for kind in (left, right)]
+    if names[0] != names[1]:
+        return None
+    kinds = [common_type(left.field(i).type, right.field(i).type) for i in range(len(names[0]))]
+    return None if None in kinds else pa.struct(list(zip(names[0], kinds, strict=True)))
 
 
 def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType:

@@ -131,6 +131,12 @@ def _is_of_elements(expr: Expr) -> bool:
     """Whether a condition on a list is true if it is true for one of its elements."""
     if not isinstance(expr, Call) or expr.op not in ("array_has", "array_has_any"):
         return False
-    wanted = expr.args[1]
+    lists, wanted = expr.args
+    if isinstance(lists, Call) and lists.op in ("decode", "storage"):
+        lists = lists.args[0]
     # Elements that are null are in no index.
-    return not (isinstance(wanted, Literal) and isinstance(wanted.value, tuple) and None in wanted.value)
+    return (
+        isinstance(lists, Column)
+        and isinstance(wanted, Literal)
+        and not (isinstance(wanted.value, tuple) and None in wanted.value)
+    )

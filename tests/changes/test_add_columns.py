@@ -52,6 +52,31 @@ def test_columns_of_every_kind(tmp_path: Path, version: str, stable: bool, delet
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_lists_and_structs_of_sql(tmp_path: Path, version: str) -> None:
+    ds = made(tmp_path / "t", version, deleted=True)
+    columns = {
+        "more": "array_append(list, id)",
+        "parts": "string_to_array(word, 'w')",
+        "both": "named_struct('a', id, 'b', array_concat(list, [1]))",
+        "all": "range(0, id % 3)",
+        "count": "array_length(list)",
+        "constant": "[1, 2]",
+    }
+    if version == "2.2":
+        columns["map"] = "map([coalesce(word, '')], [list])"
+    theirs = lance.dataset(ds.uri).to_table(columns=columns | {"id": "id"})
+    ds.add_columns(columns)
+    checked(ds)
+    found = ds.to_table(columns=[*columns, "id"])
+    assert found.schema.types == theirs.schema.types
+    assert found.to_pylist() == theirs.to_pylist()
+    ds.update({"more": "[9]", "both": "named_struct('a', 0, 'b', more)"}, "array_has(list, id) AND id > 4")
+    rows = {row["id"]: (row["more"], row["both"]) for row in checked(ds)}
+    assert rows[5] == ([9], {"a": 0, "b": [5, 5, 5]})
+    assert rows[4] == ([4, 4], {"a": 4, "b": [4, 1]})
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 def test_fields_without_values_write_no_file(tmp_path: Path, version: str) -> None:
     ds = made(tmp_path / "t", version)
     ds.add_columns([pa.field("a", pa.int32()), pa.field("b", pa.list_(pa.string()))])

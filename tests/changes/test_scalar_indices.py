@@ -50,6 +50,25 @@ def test_pylance_uses_label_list_indices(tmp_path: Path, version: str, stable: b
     check_answers(ds.uri, LISTS)
 
 
+def test_lists_that_a_filter_makes_are_not_looked_up_in_an_index(tmp_path: Path) -> None:
+    rows = {"l": pa.array([["a", "b"], ["a"], None, [], ["c"], [None]] * 20), "s": ["a", "x", "c"] * 40}
+    ds = lancecy.write_dataset(rows, tmp_path / "t", max_rows_per_file=50)
+    ds.create_scalar_index("l", "LABEL_LIST")
+    filters = {
+        "array_has(array_remove_all(l, 'a'), 'a')": 0,
+        "array_has(array_reverse(l), 'a')": 40,
+        "array_has_any(array_distinct(l), ['b', 'c'])": 40,
+        "NOT array_has(array_append(l, 'z'), 'z')": 0,
+        "array_has(l, s)": 20,
+        "array_has_any(l, make_array(s))": 20,
+        "array_has_all(l, ['a']) AND array_has(array_pop_back(l), 'a')": 20,
+        "array_has(l, 'a')": 40,
+    }
+    for text, count in filters.items():
+        for kept in (lancecy.dataset(ds.uri), lance.dataset(ds.uri)):
+            assert kept.count_rows(text) == count, text
+
+
 @pytest.mark.parametrize(("version", "stable"), FORMS)
 def test_pylance_uses_indices_of_zones(tmp_path: Path, version: str, stable: bool) -> None:
     ds = made(tmp_path / "t", version, stable)

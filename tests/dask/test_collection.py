@@ -152,6 +152,24 @@ def test_computed_columns_and_addresses(path: str, expected: pa.Table) -> None:
     assert found["_rowaddr"].tolist() == addresses.to_pylist()
 
 
+def test_columns_of_lists_and_structs_are_computed_in_tasks(tmp_path: Path) -> None:
+    rows = pa.table({"l": [[3, 1], [], None, [2]] * 10, "i": range(40)})
+    write(rows, tmp_path / "t.lance", max_rows_per_file=9)
+    columns = {
+        "more": "array_append(l, i)",
+        "both": "named_struct('a', i, 'b', array_sort(l))",
+        "pairs": "make_array(l, [i])",
+        "map": "map(['i'], [i])",
+        "text": "array_to_string(l, ',')",
+    }
+    text = "array_has(array_append(l, 7), i) OR array_length(l) > 1"
+    ddf = lancecy.scan(tmp_path / "t.lance", columns=columns, filter=text)
+    found = ddf.compute(scheduler="processes", num_workers=2)
+    wanted = lancecy.dataset(tmp_path / "t.lance").to_table(columns=columns, filter=text)
+    assert_tables_equal(from_frame(found, wanted.schema), wanted)
+    assert len(found) == 11
+
+
 def test_version_is_settled_when_the_scan_is_made(tmp_path: Path) -> None:
     rows = mixed_table(30).select(["id", "x"])
     write(rows, tmp_path / "t.lance")

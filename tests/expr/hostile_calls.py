@@ -101,6 +101,10 @@ def _columns() -> dict[str, list[pa.Array]]:
         "l": lists,
         "r": structs,
         "x": [text, floats[0], ints[0], stamps[0]],
+        "L": [*lists, pa.array([[_STORED[4]], [], None, [None], [1], [2]], pa.list_(pa.int64()))],
+        "e": [text, floats[0], ints[0]],
+        "v": [text, floats[0], lists[0], structs[0]],
+        "m": [pa.array([[("a", 1)], [], None, [("b", None)], [], []], pa.map_(pa.string(), pa.int8()))],
         "j": documents,
     }
 

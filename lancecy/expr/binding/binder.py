@@ -17,13 +17,13 @@ from lancecy.errors import ColumnNotFoundError, ExpressionError, printable
 from lancecy.expr.binding.arithmetic import cast_to
 from lancecy.expr.describe import describe, describe_type
 from lancecy.expr.evaluation.evaluate import compute
-from lancecy.expr.evaluation.functions import BARE_CLOCK, CLOCK, unknown_function
+from lancecy.expr.evaluation.functions import ALIASES, BARE_CLOCK, CLOCK, COUNTS, unknown_function
 from lancecy.expr.kinds import common_type, family, is_clock, plain_type
 from lancecy.expr.literals import settle
 from lancecy.expr.nodes import Call, Column, Expr, Literal, literal_from_scalar, walk
 from lancecy.schema import split_name
 
-__all__ = ["Binder", "Names", "Rule"]
+__all__ = ["Binder", "Names", "Rule", "counted"]
 
 
 _MOST_NAMES = 10_000
@@ -139,7 +139,7 @@ class Binder:
 
     def root(self, expr: Expr) -> Expr:
         """Bind a whole tree: a bare column keeps its type, integers stay as narrow as they are."""
-        found = _without_mark(self.value(expr, wide=False))
+        found = counted(expr, _without_mark(self.value(expr, wide=False)))
         return settle(found) if isinstance(found, Literal) else found
 
     def value(self, expr: Expr, wide: bool = True) -> Expr:
@@ -153,8 +153,8 @@ class Binder:
             return self.column(expr)
         if isinstance(expr, Literal):
             if isinstance(expr.value, tuple):
-                shown = describe(expr, 10)
-                raise ExpressionError(f"a list is allowed only after IN and in list functions, not {shown}")
+                members = tuple(Literal(value, expr.type) for value in expr.value)
+                return self.value(Call("make_array", members), wide)
             return expr
         if not isinstance(expr, Call):
             raise TypeError(f"{type(expr).__name__} is not a node of an expression")
@@ -251,7 +251,7 @@ class Binder:
         return self.finish(op, (inner, Literal(None, target)))
 
     def finish(self, op: str, args: tuple[Expr, ...], data_type: pa.DataType | None = None) -> Expr:
-        """The call with its result type, folded to a literal if all arguments are constants.
+        """The call with its result type, folded to a literal if all arguments are constants: not to a list or struct.
 
         Parameters
         ----------
@@ -273,16 +273,20 @@ class Binder:
         except (pa.ArrowException, OverflowError, TypeError) as error:
             why = str(error).split("\n", maxsplit=1)[0]
             raise ExpressionError(f"{describe(call, 10)} does not work: {why}") from error
-        # Lists have no literals.
-        if isinstance(found, pa.Scalar) and family(found.type) != "list":
+        # Lists, structs and maps have no literals.
+        if isinstance(found, pa.Scalar) and not (found.is_valid and pa.types.is_nested(found.type)):
             return literal_from_scalar(found)
         return Call(op, args, found.type)
 
     def _sample(self, call: Call) -> pa.Table:
-        """One row of nulls of the columns a call reads, to find its type and to check its constants."""
+        """One row of nulls of the columns a call reads, to find its type and to check its constants.
+
+        No row for calls that make maps, whose keys cannot be null.
+        """
         names = dict.fromkeys(node.path[0] for node in walk(call) if isinstance(node, Column))
+        rows = 0 if any(isinstance(node, Call) and node.op == "map" for node in walk(call)) else 1
         fields = [self.schema.field(self.names.positions[name]).with_nullable(True) for name in names]
-        return pa.table([pa.nulls(1, field.type) for field in fields], schema=pa.schema(fields))
+        return pa.table([pa.nulls(rows, field.type) for field in fields], schema=pa.schema(fields))
 
 
 Rule: TypeAlias = Callable[[Binder, Call, bool], Expr]
@@ -306,6 +310,20 @@ def as_condition(found: Expr, what: str) -> Expr:
             f"{what} needs a condition, but {describe(found, 10)} is {describe_type(found.type)}"
         )
     return found
+
+
+def counted(expr: Expr, found: Expr) -> Expr:
+    """A number of elements as the unsigned integer that pylance returns; inside other expressions it is a bigint.
+
+    Parameters
+    ----------
+    expr : Expr
+        Before binding.
+    found : Expr
+        After it.
+    """
+    is_count = isinstance(expr, Call) and ALIASES.get(expr.op, expr.op) in COUNTS
+    return cast_to(found, pa.uint64()) if is_count else found
 
 
 def _without_mark(expr: Expr) -> Expr:

@@ -13,6 +13,7 @@ from lancecy.errors import ColumnNotFoundError, ExpressionError
 from lancecy.expr.binding.arithmetic import cast_to, operands
 from lancecy.expr.binding.binder import Binder
 from lancecy.expr.binding.conditions import COMPARABLE, members
+from lancecy.expr.binding.nested import NESTED, is_nested_function, nested_arguments
 from lancecy.expr.describe import describe, describe_type
 from lancecy.expr.evaluation.decimals import round_decimal
 from lancecy.expr.evaluation.functions import ALIASES, FUNCTIONS, Function, unknown_function
@@ -156,8 +157,12 @@ def function(binder: Binder, call: Call, wide: bool) -> Expr:
         raise _wrong_count(call, spec.least, spec.most)
     if spec.parameters == ("x", "x*"):
         return binder.finish(name, tuple(binder.alike(f"{call.op}()", list(call.args), wide)))
-    if name == "array_has" and isinstance(call.args[1], Literal) and call.args[1].value is None:
-        return Literal(None, pa.bool_())
+    if name in NESTED:
+        return NESTED[name](binder, Call(name, call.args), spec, _other_argument)
+    if name in ("array_has", "array_has_any"):
+        return _has(binder, call, name)
+    if is_nested_function(spec):
+        return binder.finish(name, nested_arguments(binder, call, spec, _other_argument))
     args = _arguments(binder, call, spec)
     if name == "get_field":
         _check_field(*args)
@@ -229,7 +234,7 @@ def _with_texts(binder: Binder, what: str, args: tuple[Expr, ...], wide: bool) -
 
 
 _UNWRITTEN = {
-    **dict.fromkeys(("list", "struct", "other"), "name an element or a field of it"),
+    **dict.fromkeys(("list", "struct", "map", "other"), "name an element or a field of it"),
     "interval": "CAST it to bigint for the number in its unit",
 }
 """What has no text, and what to write."""
@@ -248,11 +253,66 @@ def _as_text(binder: Binder, what: str, found: Expr) -> Expr:
     return found if kind == "text" else binder.convert(found, pa.string())
 
 
+def _has(binder: Binder, call: Call, name: str) -> Expr:
+    """``array_has`` and ``array_has_any``; an index serves them if the column is looked through for constants."""
+    lists, wanted = call.args
+    if name == "array_has":
+        if isinstance(wanted, Literal) and wanted.value is None:
+            return Literal(None, pa.bool_())
+        among = _among(binder, lists, wanted)
+        if among is not None:
+            return among
+        constant = isinstance(wanted, Literal) and not _is_tuple(wanted)
+        constant = constant or isinstance(binder.operand(wanted), Literal)
+    else:
+        constant = _is_tuple(wanted)
+    column = binder.typed(lists)
+    if isinstance(column, Literal) and column.value is None:
+        return Literal(None, pa.bool_())
+    if constant and (family(column.type) != "list" or _is_comparable(column)):
+        return binder.finish(name, _arguments(binder, call, FUNCTIONS[name]))
+    spec = Function(("L", "e" if name == "array_has" else "L"), FUNCTIONS[name].kernel)
+    return binder.finish(name, nested_arguments(binder, call, spec, _other_argument))
+
+
+def _among(binder: Binder, listed: Expr, wanted: Expr) -> Expr | None:
+    """``array_has(make_array(x, 3), y)`` as ``y IN (x, 3)``, which pylance makes of it; None for other lists."""
+    members = _members(listed)
+    kinds = {family(binder.typed(one).type) for one in (wanted, *members)}
+    if not members or not kinds <= COMPARABLE | {"null"}:
+        return None
+    return binder.typed(chain("or", [Call("=", (wanted, member)) for member in members]))
+
+
+def _members(listed: Expr) -> tuple[Expr, ...]:
+    """The elements of a list that is written out."""
+    if isinstance(listed, Literal) and isinstance(listed.value, tuple):
+        return tuple(Literal(value, listed.type) for value in listed.value)
+    is_made = isinstance(listed, Call) and ALIASES.get(listed.op, listed.op) == "make_array"
+    return listed.args if isinstance(listed, Call) and is_made else ()
+
+
+def _is_tuple(arg: Expr) -> bool:
+    return isinstance(arg, Literal) and isinstance(arg.value, tuple)
+
+
+def _is_comparable(column: Expr) -> bool:
+    element = column.type.value_type if column.type is not None else pa.null()
+    return plain_type(element) == element and family(element) in COMPARABLE
+
+
 def _has_all(binder: Binder, args: tuple[Expr, ...], wide: bool) -> Expr:
     column, listed = args
-    if not isinstance(listed, Literal) or not isinstance(listed.value, tuple):
-        shown = describe(listed, 10)
-        raise ExpressionError(f"array_has_all() needs a list of constants such as [1, 2], not {shown}")
+    if (
+        not isinstance(listed, Literal)
+        or not isinstance(listed.value, tuple)
+        or _members(column)
+        or not _is_comparable(binder.typed(column))
+    ):
+        spec = FUNCTIONS["array_has_all"]
+        return binder.finish(
+            "array_has_all", nested_arguments(binder, Call("array_has_all", args), spec, _other_argument)
+        )
     if not listed.value:
         return binder.typed(Call(">=", (Call("array_length", (column,)), Literal(0))))
     # NULL stands for elements that are null, as it does not in array_has.
@@ -269,6 +329,13 @@ _LOWERED: dict[str, tuple[int, _Lowered]] = {
     "pi": (0, lambda binder, args, wide: Literal(math.pi, pa.float64())),
     "mod": (2, lambda binder, args, wide: arithmetic(binder, Call("%", args), wide)),
 }
+
+
+def _other_argument(binder: Binder, call: Call, arg: Expr, letters: str) -> Expr:
+    """An argument of a function of lists that is no list and no element."""
+    if letters[0] == "C":
+        return _constant_argument(binder, call, arg, letters[1])
+    return _data_argument(binder, call, arg, letters)
 
 
 def _arguments(binder: Binder, call: Call, spec: Function) -> tuple[Expr, ...]:
@@ -313,6 +380,7 @@ _NULL_TYPES: dict[str, pa.DataType] = {
     "t": pa.timestamp("us"),
     "i": pa.int64(),
     "w": pa.int64(),
+    "l": pa.list_(pa.null()),
     "j": pa.large_binary(),
 }
 
@@ -321,7 +389,8 @@ def _data_argument(binder: Binder, call: Call, arg: Expr, letter: str) -> Expr:
     found = _stored_json(binder.value(arg)) if letter == "j" else None
     found = found or binder.typed(arg)
     if isinstance(found, Literal) and found.value is None:
-        return Literal(None, _NULL_TYPES.get(letter, found.type))
+        known = found.type if letter == "l" and family(found.type) == "list" else None
+        return Literal(None, known or _NULL_TYPES.get(letter, found.type))
     if letter == "a":
         return _as_text(binder, f"{call.op}()", found)
     return _data_argument_of(call, found, letter)
@@ -392,7 +461,7 @@ def _list_argument(call: Call, column: Expr, arg: Expr) -> Expr:
 def _element_argument(binder: Binder, call: Call, column: Expr, arg: Expr) -> Expr:
     element, found = _element_type(call, column), binder.operand(arg)
     if not isinstance(found, Literal):
-        raise ExpressionError(f"{call.op}() needs a constant to look for, not {describe(found, 10)}")
+        raise TypeError(f"{type(found).__name__} is not a constant")
     placed = fit(found, element)
     return Literal(None, element) if isinstance(placed, Gap) else placed
 

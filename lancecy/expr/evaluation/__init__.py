@@ -5,6 +5,11 @@
 ``constants``    columns compared with constants
 ``functions``    the functions a filter may call, with their parameters and kernels
 ``growth``       functions whose text may grow, and the bound on it
+``lists``        where the elements of lists are, and lists made of them; ``list_edits``,
+                 ``list_search``, ``list_shapes``, ``list_texts``: functions of lists;
+                 ``list_keys``: numbers that stand for their elements
+``series``       ``range()`` and ``generate_series()``
+``structs``      structs and maps
 ``instants``     calendar and clock
 ``patterns``     LIKE and regular expressions
 ``exact``        values of two types compared exactly

@@ -29,7 +29,7 @@ from lancecy.expr.evaluation.functions import FUNCTIONS
 from lancecy.expr.evaluation.patterns import match_like
 from lancecy.expr.evaluation.rows import by_group
 from lancecy.expr.evaluation.try_casts import try_cast_values
-from lancecy.expr.evaluation.values import add, divide, minus, remainder, storage, to_numpy
+from lancecy.expr.evaluation.values import add, divide, minus, remainder, repeated, storage, to_numpy
 from lancecy.expr.kinds import family, plain_type
 from lancecy.expr.literals import array_of, scalar_of
 from lancecy.expr.nodes import Call, Column, Expr, Literal, walk
@@ -79,6 +79,8 @@ def evaluate(bound: Bound, table: pa.Table | pa.RecordBatch) -> pa.ChunkedArray 
             found = compute(bound.expr, table)
             if isinstance(found, pa.Scalar):
                 growth.mixed("a constant", (found,), table.num_rows)
+                if pa.types.is_nested(found.type):
+                    growth.charge("a constant", pa.repeat(found, 1).nbytes * table.num_rows, "lists")
     except (pa.ArrowException, OverflowError, ExpressionError) as error:
         text = describe(bound.expr, max_values=10)
         why = error.what if isinstance(error, ExpressionError) else error
@@ -86,8 +88,7 @@ def evaluate(bound: Bound, table: pa.Table | pa.RecordBatch) -> pa.ChunkedArray 
     except FormatError as error:
         raise error.within(describe(bound.expr, max_values=10)) from error.__cause__
     if isinstance(found, pa.Scalar):
-        # Arrow repeats no list zero times.
-        return pa.repeat(found, table.num_rows) if table.num_rows else pa.array([], found.type)
+        return repeated(found, table.num_rows)
     return found
 
 
@@ -149,6 +150,8 @@ _FAILING = frozenset(
         *"stored json_get json_get_string json_get_int json_get_float json_get_bool".split(),
         *"json_extract json_exists json_array_contains json_array_length".split(),
         *"factorial gcd lcm chr overlay translate encode decode".split(),
+        *"array_append array_concat array_distance array_prepend array_repeat array_resize array_slice".split(),
+        *"array_to_string arrays_zip flatten generate_series make_array map range string_to_array".split(),
     )
 )
 # With constants these raise when they are bound, if at all.
@@ -236,7 +239,7 @@ def _constant_case(conditions: Any, values: Any, default: Expr) -> Data:
 
 
 def _full(values: Data, table: Any) -> Data:
-    return pa.repeat(values, table.num_rows) if isinstance(values, pa.Scalar) else values
+    return repeated(values, table.num_rows) if isinstance(values, pa.Scalar) else values
 
 
 # Comparisons
@@ -370,11 +373,11 @@ def _function(name: str) -> Callable[[Call, Any], Data]:
         values: list[Any] = []
         for index, arg in enumerate(call.args):
             letters = spec.parameter(index)
-            if letters == "CL":
-                values.append(array_of(arg, True) if isinstance(arg, Literal) else _constant(arg))
+            if letters == "CL" and isinstance(arg, Literal) and isinstance(arg.value, tuple):
+                values.append(array_of(arg, True))
             elif letters[0] == "D" and isinstance(arg, Literal) and arg.value is not None:
                 values.append(arg.value)
-            elif letters[0] == "C":
+            elif letters[0] == "C" and letters != "CL":
                 values.append(_constant(arg))
             else:
                 values.append(compute(arg, table))

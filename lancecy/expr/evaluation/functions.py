@@ -5,7 +5,8 @@ what is written as text, ``y`` text or binary, ``f`` a number taken as floating 
 number as it is, ``l`` a list, ``t`` a date or timestamp, ``i`` an integer, ``w`` an integer as it is, ``r`` a struct, ``j`` JSON in its stored form, ``x`` anything, ``C`` a
 constant handed over as a Python value (``CT`` text, ``CI`` an integer, ``CL`` a list, ``CS`` text, also written as a
 number or a boolean, or null), ``D`` the same or a column (``DT``, ``DI``, and ``DS`` text or what is written as text), where
-a null is an Arrow scalar. A trailing ``?`` makes it optional and
+a null is an Arrow scalar. Of functions that make lists or compare their elements, ``L`` is a list and ``e`` an element, all
+with one type of elements, ``v`` any value and ``m`` a map. A trailing ``?`` makes it optional and
 ``*`` repeats it. Kernels take Arrow arrays or scalars and give back the same.
 """
 
@@ -16,16 +17,28 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from lancecy.errors import ExpressionError, nearest
-from lancecy.expr.evaluation import characters, digests, growth, json_functions, matches, mathematics
+from lancecy.expr.evaluation import (
+    characters,
+    digests,
+    growth,
+    json_functions,
+    list_edits,
+    list_search,
+    list_shapes,
+    list_texts,
+    matches,
+    mathematics,
+    structs,
+)
 from lancecy.expr.evaluation.constants import contains, is_ascii
 from lancecy.expr.evaluation.instants import date_part, date_trunc
+from lancecy.expr.evaluation.lists import element, length
 from lancecy.expr.evaluation.rows import by_group, either
+from lancecy.expr.evaluation.series import series
 from lancecy.expr.evaluation.values import LONG_PATTERN, by_chunk, by_text
 from lancecy.records import dataclass
 
@@ -33,76 +46,11 @@ __all__ = [
     "ALIASES",
     "BARE_CLOCK",
     "CLOCK",
+    "COUNTS",
     "FUNCTIONS",
     "Function",
-    "any_element",
-    "element",
-    "length",
     "unknown_function",
 ]
-
-
-# -- lists ------------------------------------------------------------------------------------
-
-
-def any_element(lists: Any, test: Callable[[pa.Array], Any]) -> Any:
-    """Where any element of a list passes ``test``: boolean, null where the list is null."""
-
-    def run(chunk: pa.Array) -> pa.Array:
-        hits = pc.fill_null(test(pc.list_flatten(chunk)), False).to_numpy(zero_copy_only=False)
-        found = np.zeros(len(chunk), dtype=bool)
-        found[np.repeat(np.arange(len(chunk)), _sizes(chunk))[hits]] = True
-        return with_nulls_of(chunk, found)
-
-    return by_chunk(run, lists)
-
-
-def _sizes(chunk: pa.Array) -> NDArray[np.int64]:
-    """Number of elements of each list that list_flatten keeps: it drops elements under null lists."""
-    return np.asarray(pc.fill_null(pc.list_value_length(chunk), 0), dtype=np.int64)
-
-
-def with_nulls_of(chunk: pa.Array, found: NDArray[np.bool_]) -> pa.Array:
-    """Array of ``found``, null where ``chunk`` is null."""
-    if chunk.null_count == 0:
-        return pa.array(found)
-    return pa.array(found, mask=pc.is_null(chunk).to_numpy(zero_copy_only=False))
-
-
-def length(lists: Any) -> Any:
-    """Number of elements: int64, null where the list is null."""
-    return pc.cast(pc.list_value_length(lists), pa.int64())
-
-
-def element(lists: Any, positions: Any) -> Any:
-    """The element at a position: 1 is the first, -1 the last; null where the list has none there.
-
-    Parameters
-    ----------
-    lists : pa.Array or pa.ChunkedArray
-    positions : pa.Array or pa.ChunkedArray of int64, as many; or pa.Scalar
-        Nulls and 0 are no position.
-    """
-    if isinstance(positions, pa.Scalar):
-        places = np.broadcast_to(np.int64(positions.as_py() or 0), len(lists))
-    else:
-        places = np.asarray(pc.fill_null(positions, 0), dtype=np.int64)
-    if not isinstance(lists, pa.ChunkedArray):
-        return _elements(lists, places)
-    starts = np.cumsum([0, *map(len, lists.chunks)])
-    found = [
-        _elements(chunk, places[first : first + len(chunk)])
-        for chunk, first in zip(lists.chunks, starts[:-1], strict=True)
-    ]
-    return pa.chunked_array(found, lists.type.value_type)
-
-
-def _elements(chunk: pa.Array, places: NDArray[np.int64]) -> pa.Array:
-    sizes = _sizes(chunk)
-    starts = np.cumsum(sizes) - sizes
-    index = starts + np.where(places > 0, places - 1, sizes + places)
-    missing = (places == 0) | (places > sizes) | (places < -sizes)
-    return pc.list_flatten(chunk).take(pa.array(np.where(missing, 0, index), mask=missing))
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,14 +261,6 @@ def _is_nan(values: Any) -> Any:
     return pc.if_else(pc.is_valid(values), False, pa.scalar(None, pa.bool_()))
 
 
-def _has(values: Any, wanted: Any) -> Any:
-    return any_element(values, lambda flat: pc.equal(flat, wanted))
-
-
-def _has_any(values: Any, wanted: pa.Array) -> Any:
-    return any_element(values, lambda flat: pc.is_in(flat, value_set=wanted))
-
-
 def _power(base: Any, exponent: Any) -> Any:
     return pc.power(pc.cast(base, pa.float64()), pc.cast(exponent, pa.float64()))
 
@@ -419,10 +359,56 @@ FUNCTIONS: dict[str, Function] = {
     "least": _function("x x*", _choice("least()", _extreme(pc.min_element_wise))),
     "date_part": _function("CT t", date_part),
     "date_trunc": _function("CT t", date_trunc),
-    "array_has": _function("l x", _has),
-    "array_has_any": _function("l CL", _has_any),
-    "array_length": _function("l", length),
+    "array_has": _function("l x", list_search.has),
+    "array_has_any": _function("l CL", list_search.has_any),
+    "array_has_all": _function("L L", list_search.has_all),
+    "array_length": _function("L i?", list_shapes.extent),
     "array_element": _function("l i", element),
+    "array_any_value": _function("L", list_search.any_value),
+    "array_append": _function("L e", list_edits.append),
+    "array_compact": _function("L", list_edits.compact),
+    "array_concat": _function("L L*", list_edits.concat),
+    "array_dims": _function("L", list_shapes.dimensions),
+    "array_distance": _function("L L", list_shapes.distance),
+    "array_distinct": _function("L", list_search.distinct),
+    "array_except": _function("L L", list_search.without),
+    "array_intersect": _function("L L", list_search.intersect),
+    "array_max": _function("L", list_search.extreme(largest=True)),
+    "array_min": _function("L", list_search.extreme(largest=False)),
+    "array_ndims": _function("L", list_shapes.number_of_dimensions),
+    "array_pop_back": _function("L", list_edits.pop(at_end=True)),
+    "array_pop_front": _function("L", list_edits.pop(at_end=False)),
+    "array_position": _function("L e i?", list_search.position),
+    "array_positions": _function("L e", list_search.positions),
+    "array_prepend": _function("e L", list_edits.prepend),
+    "array_remove": _function("L e", list_search.remove(1)),
+    "array_remove_all": _function("L e", list_search.remove(None)),
+    "array_remove_n": _function("L e i", list_search.remove(1)),
+    "array_repeat": _function("v i", list_edits.repeat),
+    "array_replace": _function("L e e", list_search.replace(1)),
+    "array_replace_all": _function("L e e", list_search.replace(None)),
+    "array_replace_n": _function("L e e i", list_search.replace(1)),
+    "array_resize": _function("L i e?", list_edits.resize),
+    "array_reverse": _function("L", list_edits.reverse),
+    "array_slice": _function("L i i i?", list_edits.sliced),
+    "array_sort": _function("L CS? CS?", list_edits.sort),
+    "array_to_string": _function("L s s?", list_texts.joined),
+    "array_union": _function("L L", list_search.union),
+    "arrays_zip": _function("L L*", list_edits.zipped),
+    "cardinality": _function("L", list_shapes.cardinality),
+    "flatten": _function("L", list_edits.flatten),
+    "generate_series": _function("i i? i?", series("generate_series", closed=True)),
+    "make_array": _function("e*", list_edits.make),
+    "range": _function("i i? i?", series("range", closed=False)),
+    "string_to_array": _function("s s s?", list_texts.split),
+    "named_struct": _function("v v v*", structs.named_struct),
+    "struct": _function("v v*", structs.struct),
+    "map": _function("v v", structs.map_of),
+    "make_map": _function("e e*", structs.make_map),
+    "map_entries": _function("m", structs.entries),
+    "map_extract": _function("m v", structs.extract),
+    "map_keys": _function("m", structs.map_keys),
+    "map_values": _function("m", structs.map_values),
     "empty": _function("l", lambda values: pc.equal(length(values), 0)),
     "get_field": _function("r CT", pc.struct_field),
     "json_get": _function("j CS", json_functions.get),
@@ -437,32 +423,55 @@ FUNCTIONS: dict[str, Function] = {
 }
 
 ALIASES: dict[str, str] = {
+    "array_cat": "array_concat",
     "array_contains": "array_has",
     "array_empty": "empty",
-    "cardinality": "array_length",
+    "array_extract": "array_element",
+    "array_indexof": "array_position",
+    "array_join": "array_to_string",
+    "array_push_back": "array_append",
+    "array_push_front": "array_prepend",
+    "arrays_overlap": "array_has_any",
     "char_length": "length",
     "character_length": "length",
     "date_truncate": "date_trunc",
     "datepart": "date_part",
     "datetrunc": "date_trunc",
+    "element_at": "map_extract",
     "instr": "strpos",
     "is_nan": "isnan",
+    **{
+        f"list_{name}": f"array_{name}"
+        for name in (
+            "any_value append compact concat dims distance distinct element except has has_all has_any intersect length "
+            "max ndims pop_back pop_front position positions prepend remove remove_all remove_n repeat replace "
+            "replace_all replace_n resize reverse slice sort to_string union"
+        ).split()
+    },
+    "list_cat": "array_concat",
     "list_contains": "array_has",
-    "list_element": "array_element",
     "list_empty": "empty",
-    "list_has": "array_has",
-    "list_has_all": "array_has_all",
-    "list_has_any": "array_has_any",
-    "list_length": "array_length",
+    "list_extract": "array_element",
+    "list_indexof": "array_position",
+    "list_join": "array_to_string",
+    "list_push_back": "array_append",
+    "list_push_front": "array_prepend",
+    "list_zip": "arrays_zip",
+    "make_list": "make_array",
     "nvl": "ifnull",
     "position": "strpos",
     "pow": "power",
+    "row": "struct",
     "sign": "signum",
+    "string_to_list": "string_to_array",
     "substring": "substr",
     "substring_index": "substr_index",
     "trim": "btrim",
 }
 """Other names of the same functions."""
+
+COUNTS = ("array_length", "array_ndims", "array_position", "cardinality")
+"""Functions whose numbers are unsigned in pylance."""
 
 LOWERED = ("array_has_all", "if", "ifnull", "mod", "nullif", "nvl2", "pi")
 """Functions that the binder expresses by others."""

@@ -42,6 +42,9 @@ _ASSERTION = re.compile(r"[\^$]|\\[bBAzZ]|\(\?")
 _PIECE = re.compile(r"\\(\d+)|\$(\w+)|\$\{(\w+)\}|\$\$|[^\\$]+|.", re.DOTALL | re.ASCII)
 
 
+_REMEDIES = {"text": "ask for less text", "lists": "ask for shorter lists"}
+
+
 @dataclass(slots=True)
 class _Allowance:
     """The limit in bytes, and the bytes left."""
@@ -82,8 +85,8 @@ def allowance(most: int, wider: Callable[[], int] | None = None) -> Iterator[Non
         _CURRENT.reset(token)
 
 
-def charge(name: str, size: int) -> None:
-    """Take ``size`` bytes from the allowance for a call of ``name``.
+def charge(name: str, size: int, what: str = "text") -> None:
+    """Take ``size`` bytes from the allowance for a call of ``name``, which makes text or lists.
 
     Raises
     ------
@@ -95,8 +98,8 @@ def charge(name: str, size: int) -> None:
         current.extend()
     if size > current.left:
         raise ExpressionError(
-            f"{name} would make {size:,} bytes of text, where an expression may make {current.most:,} of one batch "
-            f"and {current.left:,} are left; ask for less text, or read fewer rows at a time"
+            f"{name} would make {size:,} bytes of {what}, where an expression may make {current.most:,} of one batch "
+            f"and {current.left:,} are left; {_REMEDIES[what]}, or read fewer rows at a time"
         )
     current.left -= size
 

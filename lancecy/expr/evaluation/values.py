@@ -22,6 +22,7 @@ __all__ = [
     "divide",
     "minus",
     "remainder",
+    "repeated",
     "rounded",
     "storage",
     "to_numpy",
@@ -74,6 +75,11 @@ def by_text(run: Callable[[str], Any], values: Data, target: pa.DataType) -> Dat
         return pa.array([None if text is None else run(text) for text in chunk.to_pylist()], target)
 
     return by_chunk(of_chunk, values)
+
+
+def repeated(value: pa.Scalar, rows: int) -> pa.Array:
+    """A value as often as there are rows; Arrow cannot repeat lists zero times."""
+    return pa.repeat(value, rows) if rows else pa.nulls(0, value.type)
 
 
 def to_numpy(values: Data) -> Any:

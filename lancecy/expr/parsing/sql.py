@@ -350,17 +350,23 @@ def _function(reader: _Reader, node: Any) -> Expr:
         return _arrow_cast(args)
     if name in OPERATORS or name in FORMS:
         raise unknown_function(name)
-    return _array(args) if name == "make_array" else Call(name, args)
+    return _array(args) if name in ("make_array", "make_list") else Call(name, args)
 
 
 def _array(args: tuple[Expr, ...]) -> Expr:
-    literals = [a for a in args if isinstance(a, Literal)]
-    if len(literals) < len(args):
-        raise ExpressionError("a list in a filter holds constants only")
-    return list_literal(literals)
+    """A list: one literal if it holds plain constants of one kind."""
+    literals = [a for a in args if isinstance(a, Literal) and not isinstance(a.value, tuple)]
+    stated = {a.type for a in literals if a.value is not None}
+    return (
+        Call("make_array", args) if len(literals) < len(args) or len(stated) > 1 else list_literal(literals)
+    )
 
 
 def _bracket(reader: _Reader, node: Any) -> Expr:
+    if any(type(key).__name__ == "Slice" for key in node.args["expressions"]):
+        raise ExpressionError(
+            f"a part of a list is written array_slice(l, 2, 3), with the first and the last position (at {_shown(node)})"
+        )
     inner, keys = reader.read(node.this), reader.all(node.args["expressions"])
     if len(keys) != 1:
         raise ExpressionError("brackets hold one field name or one position")
