@@ -19,6 +19,9 @@ from lancecy.expr.evaluation.json_functions import number_text
 from lancecy.expr.kinds import common_type, family, is_number, plain_type
 from lancecy.expr.literals import Gap, cast_literal, fit, settle
 from lancecy.expr.nodes import Call, Column, Expr, Literal, chain
+from lancecy.expr.periods import PERIOD_TYPE, Period
+from lancecy.expr.times import nanos_per_unit
+from lancecy.expr.type_names import type_name
 
 __all__ = [
     "arithmetic",
@@ -66,7 +69,7 @@ def _is_numeric(side: Expr) -> bool:
 def negative(binder: Binder, call: Call, wide: bool) -> Expr:
     """A minus sign; unsigned integers become signed."""
     inner = binder.typed(call.args[0], wide)
-    if not is_number(inner.type) and family(inner.type) != "interval":
+    if not is_number(inner.type) and family(inner.type) not in ("interval", "period"):
         raise ExpressionError(f"- needs a number, but {describe(inner)} is {describe_type(inner.type)}")
     if family(inner.type) == "integer":
         target = common_type(inner.type or pa.null(), pa.int64() if wide else pa.int8())
@@ -158,11 +161,21 @@ def function(binder: Binder, call: Call, wide: bool) -> Expr:
     if name == "array_has" and isinstance(call.args[1], Literal) and call.args[1].value is None:
         return Literal(None, pa.bool_())
     args = _arguments(binder, call, spec)
+    if name == "date_part":
+        args = (args[0], _as_period(args[1]))
     if name == "get_field":
         _check_field(*args)
     if name == "array_element":
         _check_position(*args)
     return binder.finish(name, args)
+
+
+def _as_period(found: Expr) -> Expr:
+    """A constant interval as one of the calendar: its minutes are those beyond its hours."""
+    if not isinstance(found, Literal) or family(found.type) != "interval" or not isinstance(found.value, int):
+        return found
+    period = Period(nanos=found.value * nanos_per_unit(found.type))
+    return Literal(period.stored, PERIOD_TYPE) if period.is_stored else found
 
 
 def _check_field(struct: Expr, name: Expr) -> None:
@@ -218,8 +231,14 @@ def _has_all(binder: Binder, args: tuple[Expr, ...], wide: bool) -> Expr:
     return binder.typed(chain("and", [Call(name, (column, Literal(v, listed.type))) for v, name in wanted]))
 
 
+def _typeof(binder: Binder, args: tuple[Expr, ...], wide: bool) -> Expr:
+    found = binder.root(args[0])
+    return Literal(type_name(found.type or pa.null()), pa.string())
+
+
 _LOWERED: dict[str, tuple[int, _Lowered]] = {
     "array_has_all": (2, _has_all),
+    "arrow_typeof": (1, _typeof),
     "if": (3, lambda binder, args, wide: case(binder, Call("case", args), wide)),
     "nullif": (2, _nullif),
     "mod": (2, lambda binder, args, wide: arithmetic(binder, Call("%", args), wide)),
@@ -242,6 +261,7 @@ def _arguments(binder: Binder, call: Call, spec: Function) -> tuple[Expr, ...]:
     return tuple(found)
 
 
+_INSTANTS = ("date", "time", "timestamp", "text")
 _ACCEPTED: dict[str, tuple[tuple[str, ...], str]] = {
     "s": (("text",), "text"),
     "y": (("text", "binary"), "text or binary"),
@@ -249,9 +269,15 @@ _ACCEPTED: dict[str, tuple[tuple[str, ...], str]] = {
     "n": (("integer", "float", "decimal"), "a number"),
     "l": (("list",), "a list"),
     "i": (("integer",), "an integer"),
+    "k": (("integer", "text"), "an integer"),
     "r": (("struct",), "a struct"),
     "j": (("binary",), "a JSON column"),
     "t": (("date", "timestamp"), "a date or timestamp"),
+    "d": (_INSTANTS, "a date, time or timestamp"),
+    "p": ((*_INSTANTS, "interval", "period"), "a date, time, timestamp or interval"),
+    "u": ((*_INSTANTS, "integer", "float", "decimal"), "a number, a date or timestamp, or text"),
+    "v": (("interval", "period", "text"), "an interval such as interval '1 day'"),
+    "z": (("timestamp",), "a timestamp"),
     "x": ((), ""),
 }
 _NULL_TYPES: dict[str, pa.DataType] = {
@@ -260,7 +286,9 @@ _NULL_TYPES: dict[str, pa.DataType] = {
     "f": pa.float64(),
     "n": pa.float64(),
     "t": pa.timestamp("us"),
-    "i": pa.int64(),
+    **dict.fromkeys("dpuz", pa.timestamp("ns")),
+    "v": PERIOD_TYPE,
+    **dict.fromkeys("ik", pa.int64()),
     "j": pa.large_binary(),
 }
 
@@ -280,7 +308,7 @@ def _data_argument(binder: Binder, call: Call, arg: Expr, letter: str) -> Expr:
         return cast_to(found, pa.float64())
     if letter == "j":
         return cast_to(found, pa.large_binary())
-    return cast_to(found, pa.int64()) if letter == "i" else found
+    return cast_to(found, pa.int64()) if letter in "ik" else found
 
 
 def _stored_json(found: Expr) -> Expr | None:

@@ -2,7 +2,9 @@
 
 :data:`FUNCTIONS` is the whole list. A parameter is one letter: ``s`` text, ``y`` text or
 binary, ``f`` a number taken as floating point, ``n`` a number as it is, ``l`` a list,
-``t`` a date or timestamp, ``i`` an integer, ``r`` a struct, ``j`` JSON in its stored form, ``x`` anything, ``C`` a
+``t`` a date or timestamp, ``d`` a date, time, timestamp or text of one, ``p`` one of these or an interval, ``u`` a
+number or one of these, ``v`` an interval, ``z`` a timestamp, ``i`` an integer, ``k`` an integer or
+text of one, ``r`` a struct, ``j`` JSON in its stored form, ``x`` anything, ``C`` a
 constant handed over as a Python value (``CT`` text, ``CI`` an integer, ``CL`` a list, ``CS`` text, also written as a
 number or a boolean, or null). A trailing ``?`` makes it optional and
 ``*`` repeats it. Kernels take Arrow arrays or scalars and give back the same.
@@ -23,6 +25,8 @@ from numpy.typing import NDArray
 from lancecy.errors import ExpressionError, nearest
 from lancecy.expr.evaluation import growth, json_functions
 from lancecy.expr.evaluation.constants import contains, is_ascii
+from lancecy.expr.evaluation import instant_functions as instants
+from lancecy.expr.evaluation.calendar import make_date, make_time
 from lancecy.expr.evaluation.instants import date_part, date_trunc
 from lancecy.expr.evaluation.patterns import regex_match
 from lancecy.expr.evaluation.values import LONG_PATTERN, by_chunk, by_text, rounded
@@ -330,8 +334,23 @@ FUNCTIONS: dict[str, Function] = {
     "coalesce": _function("x x*", _choice("coalesce()", pc.coalesce)),
     "greatest": _function("x x*", _choice("greatest()", _extreme(pc.max_element_wise))),
     "least": _function("x x*", _choice("least()", _extreme(pc.min_element_wise))),
-    "date_part": _function("CT t", date_part),
-    "date_trunc": _function("CT t", date_trunc),
+    "at_time_zone": _function("u CT CT?", instants.at_time_zone),
+    "date_bin": _function("v d d?", instants.date_bin),
+    "date_part": _function("CT p", lambda part, values: date_part(part, instants.as_instants(values))),
+    "date_trunc": _function("CT d", lambda part, values: date_trunc(part, instants.as_instants(values))),
+    "from_unixtime": _function("i CT?", instants.from_unixtime),
+    "make_date": _function("k k k", make_date),
+    "make_time": _function("k k k", make_time),
+    "to_char": _function("p s", instants.to_char),
+    "to_date": _function("u s*", instants.to_date),
+    "to_local_time": _function("z", instants.to_local_time),
+    "to_time": _function("d s*", instants.to_time),
+    "to_timestamp": _function("u s*", instants.to_timestamp),
+    "to_timestamp_micros": _function("u s*", instants.unix_reader("to_timestamp_micros", "us")),
+    "to_timestamp_millis": _function("u s*", instants.unix_reader("to_timestamp_millis", "ms")),
+    "to_timestamp_nanos": _function("u s*", instants.unix_reader("to_timestamp_nanos", "ns")),
+    "to_timestamp_seconds": _function("u s*", instants.unix_reader("to_timestamp_seconds", "s")),
+    "to_unixtime": _function("u s*", instants.to_unixtime),
     "array_has": _function("l x", _has),
     "array_has_any": _function("l CL", _has_any),
     "array_length": _function("l", length),
@@ -355,6 +374,7 @@ ALIASES: dict[str, str] = {
     "cardinality": "array_length",
     "char_length": "length",
     "character_length": "length",
+    "date_format": "to_char",
     "date_truncate": "date_trunc",
     "datepart": "date_part",
     "datetrunc": "date_trunc",
@@ -376,7 +396,7 @@ ALIASES: dict[str, str] = {
 }
 """Other names of the same functions."""
 
-LOWERED = ("array_has_all", "if", "mod", "nullif")
+LOWERED = ("array_has_all", "arrow_typeof", "if", "mod", "nullif")
 """Functions that the binder expresses by others."""
 
 CLOCK = ("current_date", "current_time", "current_timestamp", "now", "today")
@@ -386,7 +406,7 @@ BARE_CLOCK = ("current_date", "current_time", "current_timestamp")
 """Those that may be called without parentheses, as in standard SQL."""
 
 _RANDOM = ("random", "uuid")
-_FAMILY = re.compile(r"^(array_|json_|regexp_).*")
+_FAMILY = re.compile(r"^(array_|date_|json_|regexp_|to_).*")
 
 
 def unknown_function(name: str) -> ExpressionError:
