@@ -37,12 +37,17 @@ class Period:
     def stored(self) -> int:
         """The 16 bytes of Arrow, low end first, as one integer."""
         parts = (self.months, 4), (self.days, 4), (self.nanos, 8)
-        return int.from_bytes(b"".join(v.to_bytes(size, "little", signed=True) for v, size in parts), "little")
+        return int.from_bytes(
+            b"".join(v.to_bytes(size, "little", signed=True) for v, size in parts), "little"
+        )
 
     @property
     def is_stored(self) -> bool:
         """Whether Arrow's integers hold the parts."""
-        return all(-(1 << bits) <= part < 1 << bits for part, bits in ((self.months, 31), (self.days, 31), (self.nanos, 63)))
+        return all(
+            -(1 << bits) <= part < 1 << bits
+            for part, bits in ((self.months, 31), (self.days, 31), (self.nanos, 63))
+        )
 
     def length(self) -> int:
         """Nanoseconds, with days of 24 hours.
@@ -77,7 +82,9 @@ def period_of(stored: int) -> Period:
     Period(months=1, days=-2, nanos=3)
     """
     raw = stored.to_bytes(16, "little")
-    months, days, nanos = (int.from_bytes(raw[a:b], "little", signed=True) for a, b in ((0, 4), (4, 8), (8, 16)))
+    months, days, nanos = (
+        int.from_bytes(raw[a:b], "little", signed=True) for a, b in ((0, 4), (4, 8), (8, 16))
+    )
     return Period(months, days, nanos)
 
 
@@ -134,9 +141,13 @@ def parse_period(text: str, unit: str = "") -> Period:
         match = _AMOUNT.match(rest, position)
         name = None if match is None else _NAMES.get(match[2].lower())
         if match is None or (not match[2] and match.end() < len(rest)):
-            raise ExpressionError(f"{printable(text)!r} is not an interval such as '2 days' or '1 month 12 hours'")
+            raise ExpressionError(
+                f"{printable(text)!r} is not an interval such as '2 days' or '1 month 12 hours'"
+            )
         if name is None:
-            raise ExpressionError(f"an interval has no {printable(match[2])!r}; there are {', '.join(_UNITS)}")
+            raise ExpressionError(
+                f"an interval has no {printable(match[2])!r}; there are {', '.join(_UNITS)}"
+            )
         if name in seen:
             raise ExpressionError(f"the interval {printable(text)!r} has {name} twice; add them up")
         seen.add(name)

@@ -87,7 +87,9 @@ def _columns() -> dict[str, list[pa.Array]]:
     structs = [pa.array([{"x": 1}, None, {"x": None}, {"x": 2}, {"x": 3}, {"x": 4}])]
     times = [pa.array([0, 1, 86_399, None, 5, 6], pa.int32()).view(pa.time32("s"))]
     spans = [pa.array(_STORED).view(pa.duration("ns"))]
-    dated = pa.array(["2024-02-29", "1970-01-01T00:00:00Z", None, "9999-12-31", "0000-01-01", "2024-03-31 02:30:00"])
+    dated = pa.array(
+        ["2024-02-29", "1970-01-01T00:00:00Z", None, "9999-12-31", "0000-01-01", "2024-03-31 02:30:00"]
+    )
     return {
         "d": [stamps[1], stamps[5], *days, *times, dated],
         "p": [stamps[1], *days, *times, *spans, dated],

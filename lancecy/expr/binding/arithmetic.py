@@ -186,7 +186,9 @@ def _shift(left: Expr, right: Expr) -> tuple[Expr, Expr]:
         return left, right
     is_date = family(left.type) == "date"
     if family(right.type) == "period":
-        nanos = period_of(right.value).nanos if isinstance(right, Literal) and isinstance(right.value, int) else 0
+        nanos = (
+            period_of(right.value).nanos if isinstance(right, Literal) and isinstance(right.value, int) else 0
+        )
         if is_date and not nanos:
             return left, right
         left = _instant(left)

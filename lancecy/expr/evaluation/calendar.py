@@ -29,7 +29,7 @@ _YEARS = 262_142
 
 def plus(left: Data, right: Data) -> Data:
     """``left + right`` of numbers, or of a date, timestamp or interval and an interval."""
-    if left.type != PERIOD_TYPE and right.type != PERIOD_TYPE:
+    if PERIOD_TYPE not in (left.type, right.type):
         return add(left, right)
     if left.type == right.type:
         return _mixed(left, right, 1)
@@ -45,7 +45,11 @@ def take_away(left: Data, right: Data) -> Data:
 
 def negative(values: Data) -> Data:
     """``-values`` of numbers and intervals."""
-    return _mixed(pa.scalar(pa.MonthDayNano([0, 0, 0])), values, -1) if values.type == PERIOD_TYPE else minus(values)
+    return (
+        _mixed(pa.scalar(pa.MonthDayNano([0, 0, 0])), values, -1)
+        if values.type == PERIOD_TYPE
+        else minus(values)
+    )
 
 
 def _parts(periods: Data) -> NDArray[Any]:

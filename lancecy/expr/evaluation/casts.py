@@ -212,8 +212,8 @@ def _float_to_timestamp(values: Data, target: pa.DataType) -> Data:
     return pc.cast(_float_to_integer(values, pa.int64()), target)
 
 
-def _date_to_integer(values: Data, target: pa.DataType) -> Data:
-    return pc.cast(pc.cast(values, pa.int32() if pa.types.is_date32(values.type) else pa.int64()), target)
+def _stored_to_integer(values: Data, target: pa.DataType) -> Data:
+    return pc.cast(pc.cast(values, pa.int32() if values.type.bit_width == 32 else pa.int64()), target)
 
 
 def _timestamp_to_timestamp(values: Data, target: pa.DataType) -> Data:
@@ -262,7 +262,8 @@ _RULES: dict[tuple[str, str], _Rule] = {
     ("text", "timestamp"): _text_to_timestamp,
     **{("binary", kind): _binary_to for kind in ("boolean", "integer", "float", "decimal")},
     ("date", "text"): _date_to_text,
-    ("date", "integer"): _date_to_integer,
+    ("date", "integer"): _stored_to_integer,
+    ("time", "integer"): _stored_to_integer,
     ("interval", "text"): duration_to_text,
     ("float", "timestamp"): _float_to_timestamp,
     ("date", "date"): _date_to_date,

@@ -31,9 +31,9 @@ _DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 
 # Digits, and what fills them up.
 _NUMBERS = {
-    **{letter: (2, "0") for letter in "CymdUWVgHIMS"},
-    **{letter: (4, "0") for letter in "YG"},
-    **{letter: (1, "") for letter in "uwq"},
+    **dict.fromkeys("CymdUWVgHIMS", (2, "0")),
+    **dict.fromkeys("YG", (4, "0")),
+    **dict.fromkeys("uwq", (1, "")),
     "j": (3, "0"),
     "f": (9, "0"),
     "s": (9, ""),
@@ -42,7 +42,30 @@ _NUMBERS = {
     "l": (2, " "),
 }
 _LIKE = {"e": "d", "k": "H", "l": "I"}
-_TEXTS = frozenset(("b", "B", "a", "A", "p", "P", "Z", "z", ":z", "::z", ":::z", "#z", "+", ".f", ".3f", ".6f", ".9f", "3f", "6f", "9f"))
+_TEXTS = frozenset(
+    (
+        "b",
+        "B",
+        "a",
+        "A",
+        "p",
+        "P",
+        "Z",
+        "z",
+        ":z",
+        "::z",
+        ":::z",
+        "#z",
+        "+",
+        ".f",
+        ".3f",
+        ".6f",
+        ".9f",
+        "3f",
+        "6f",
+        "9f",
+    )
+)
 _LONG = {
     "D": "%m/%d/%y",
     "x": "%m/%d/%y",
@@ -153,7 +176,9 @@ class _Maker:
         if self.is_time and letter not in _CLOCK_LETTERS:
             raise ExpressionError(f"to_char(): a time has no %{letter}; write %H %M %S %.f %p and the like")
         if letter in _ZONE_LETTERS and self.zone is None:
-            raise ExpressionError(f"to_char(): {self.values.type} has no time zone for %{letter}; leave it out")
+            raise ExpressionError(
+                f"to_char(): {self.values.type} has no time zone for %{letter}; leave it out"
+            )
         if letter == "#z":
             raise ExpressionError("to_char(): %#z is for reading text only; write %z")
         if letter in _NUMBERS:
@@ -170,7 +195,9 @@ class _Maker:
     def nanos(self) -> pa.Array:
         """Nanoseconds since the last second."""
         unit = nanos_per_unit(self.clock.type)
-        stored = pc.cast(pc.cast(self.clock, pa.int32() if self.clock.type.bit_width == 32 else pa.int64()), pa.int64())
+        stored = pc.cast(
+            pc.cast(self.clock, pa.int32() if self.clock.type.bit_width == 32 else pa.int64()), pa.int64()
+        )
         per = 10**9 // unit
         return pc.multiply(pc.subtract(stored, pc.multiply(whole_units(stored, per), per)), unit)
 
@@ -200,7 +227,9 @@ class _Maker:
         return pa.array(chosen).take(place)
 
     def offset(self, letter: str) -> pa.Array:
-        local, instant = (pc.cast(pc.cast(v, pa.timestamp(v.type.unit)), pa.int64()) for v in (self.clock, self.values))
+        local, instant = (
+            pc.cast(pc.cast(v, pa.timestamp(v.type.unit)), pa.int64()) for v in (self.clock, self.values)
+        )
         seconds = pc.divide(pc.subtract(local, instant), 10**9 // nanos_per_unit(self.values.type))
         coded = seconds.dictionary_encode()
         shown = [None if s is None else _offset_text(s, letter) for s in coded.dictionary.to_pylist()]
@@ -284,7 +313,7 @@ _FIELDS: dict[str, Callable[[_Maker], Data]] = {
 # -- reading text -----------------------------------------------------------------------------
 
 
-class _Unread(ValueError):
+class _UnreadError(ValueError):
     """Text that does not fit a format."""
 
 
@@ -300,7 +329,7 @@ def _read(text: str, items: tuple[Item, ...]) -> dict[str, Any]:
     for item in items:
         text = _read_item(text, item, parts)
     if text:
-        raise _Unread("text is left over")
+        raise _UnreadError("text is left over")
     return parts
 
 
@@ -310,7 +339,7 @@ def _read_item(text: str, item: Item, parts: dict[str, Any]) -> str:
         return text.lstrip()
     if not letter:
         if not text.startswith(item.text):
-            raise _Unread(f"there is no {item.text!r}")
+            raise _UnreadError(f"there is no {item.text!r}")
         return text[len(item.text) :]
     if letter in _NUMBERS:
         return _read_number(text, letter, parts)
@@ -326,7 +355,7 @@ def _read_item(text: str, item: Item, parts: dict[str, Any]) -> str:
         text = text.lstrip()
         match = (_LOOSE_OFFSET if letter == "#z" else _OFFSET).match(text)
         if match is None:
-            raise _Unread("there is no offset from UTC such as +02:00")
+            raise _UnreadError("there is no offset from UTC such as +02:00")
         seconds = 0 if match[1] is None else (int(match[2]) * 60 + int(match[3] or 0)) * 60
         _put(parts, "offset", -seconds if match[1] == "-" else seconds)
         return text[match.end() :]
@@ -335,7 +364,7 @@ def _read_item(text: str, item: Item, parts: dict[str, Any]) -> str:
 
 def _put(parts: dict[str, Any], name: str, value: Any) -> None:
     if parts.setdefault(name, value) != value:
-        raise _Unread(f"two of its parts contradict each other ({name})")
+        raise _UnreadError(f"two of its parts contradict each other ({name})")
 
 
 def _read_number(text: str, letter: str, parts: dict[str, Any]) -> str:
@@ -349,7 +378,7 @@ def _read_number(text: str, letter: str, parts: dict[str, Any]) -> str:
     while size < min(width, len(text)) and text[size].isascii() and text[size].isdigit():
         size += 1
     if not size:
-        raise _Unread("a number is missing")
+        raise _UnreadError("a number is missing")
     _put(parts, letter, sign * int(text[:size]))
     return text[size:]
 
@@ -362,7 +391,7 @@ def _read_fraction(text: str, letter: str, parts: dict[str, Any]) -> str:
     size = len(text) - len(text.lstrip("0123456789"))
     wanted = letter.strip(".f")
     if size < int(wanted or 1):
-        raise _Unread("digits of a second are missing")
+        raise _UnreadError("digits of a second are missing")
     taken = int(wanted) if wanted else size
     _put(parts, "f", int(text[: min(taken, 9)].ljust(9, "0")))
     return text[taken:]
@@ -372,13 +401,13 @@ def _read_name(text: str, letter: str, parts: dict[str, Any]) -> str:
     if letter in "pP":
         word = text[:2].lower()
         if word not in ("am", "pm"):
-            raise _Unread("there is no AM or PM")
+            raise _UnreadError("there is no AM or PM")
         _put(parts, "p", word == "pm")
         return text[2:]
     names = _MONTHS if letter in "bB" else _DAYS
     place = next((i for i, name in enumerate(names) if text[:3].lower() == name[:3].lower()), None)
     if place is None:
-        raise _Unread("there is no name of a month or weekday")
+        raise _UnreadError("there is no name of a month or weekday")
     full = names[place]
     size = len(full) if letter in "BA" and text[: len(full)].lower() == full.lower() else 3
     _put(parts, "m" if letter in "bB" else "u", place + 1)
@@ -390,27 +419,29 @@ def _time(parts: dict[str, Any]) -> int:
     hour = parts.get("H")
     if "I" in parts:
         if not 1 <= parts["I"] <= 12:
-            raise _Unread("the hour is not one of twelve")
+            raise _UnreadError("the hour is not one of twelve")
         if "p" in parts:
             _put(parts, "H", parts["I"] % 12 + 12 * parts["p"])
             hour = parts["H"]
     if hour is None or "M" not in parts or ("f" in parts and "S" not in parts):
-        raise _Unread("the hour, minute or second is missing")
+        raise _UnreadError("the hour, minute or second is missing")
     minute, second = parts["M"], parts.get("S", 0)
     if not (0 <= hour < 24 and 0 <= minute < 60 and 0 <= second <= 60):
-        raise _Unread("there is no such time of day")
+        raise _UnreadError("there is no such time of day")
     if "p" in parts and (hour >= 12) is not parts["p"]:
-        raise _Unread("AM or PM contradicts the hour")
+        raise _UnreadError("AM or PM contradicts the hour")
     return (hour * 3600 + minute * 60 + second) * 10**9 + int(parts.get("f", 0))
 
 
 def _year(parts: dict[str, Any], whole: str, century: str, rest: str) -> int | None:
     if rest in parts:
-        known = parts.get(century, parts[whole] // 100 if whole in parts else (20 if parts[rest] < 70 else 19))
+        known = parts.get(
+            century, parts[whole] // 100 if whole in parts else (20 if parts[rest] < 70 else 19)
+        )
         _put(parts, whole, known * 100 + parts[rest])
     found = parts.get(whole)
     if found is not None and century in parts and found // 100 != parts[century]:
-        raise _Unread("the century contradicts the year")
+        raise _UnreadError("the century contradicts the year")
     return found
 
 
@@ -421,13 +452,13 @@ def _day(parts: dict[str, Any]) -> int:
         _put(parts, "u", parts["w"] or 7)
     weekday = parts.get("u")
     if weekday is not None and not 1 <= weekday <= 7:
-        raise _Unread("there is no such day of the week")
+        raise _UnreadError("there is no such day of the week")
     try:
         found = _found_day(year, iso, weekday, parts)
     except ValueError:
-        raise _Unread("there is no such day") from None
+        raise _UnreadError("there is no such day") from None
     if found is None:
-        raise _Unread("the year, month or day is missing")
+        raise _UnreadError("the year, month or day is missing")
     _check_day(found, parts)
     return found
 
@@ -478,7 +509,7 @@ def _check_day(day: int, parts: dict[str, Any]) -> None:
     }
     for letter, value in known.items():
         if parts.get(letter, value) != value:
-            raise _Unread(f"there is no such day, as %{letter} contradicts it")
+            raise _UnreadError(f"there is no such day, as %{letter} contradicts it")
 
 
 def _instant(text: str, layout: str) -> int:
@@ -486,15 +517,14 @@ def _instant(text: str, layout: str) -> int:
     if any(item.letter == "Z" for item in items):
         head, _, zone = text.rpartition(" ")
         if not layout.endswith(" %Z") or not head:
-            raise _Unread("%Z is read at the end only, after a blank")
+            raise _UnreadError("%Z is read at the end only, after a blank")
         text, items = head, items[:-2]
     parts = _read(text, items)
     if "s" in parts:
-        nanos = parts["s"] * 10**9 + int(parts.get("f", 0))
-        return nanos
+        return int(parts["s"]) * 10**9 + int(parts.get("f", 0))
     try:
         clock = _time(dict(parts))
-    except _Unread:
+    except _UnreadError:
         # As in pylance, a day is enough.
         if "offset" in parts or zone is not None:
             raise
@@ -539,7 +569,7 @@ def _first(text: str, formats: tuple[str, ...], read: Callable[[str, str], int])
     for layout in formats:
         try:
             return read(text, layout)
-        except _Unread as error:
+        except _UnreadError as error:
             why = str(error)
     shown = " or ".join(repr(printable(layout)) for layout in formats)
     raise ExpressionError(f"{printable(text)!r} is not of the form {shown}: {why}")

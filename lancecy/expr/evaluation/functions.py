@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from lancecy.errors import ExpressionError, nearest
 from lancecy.expr.evaluation import growth, json_functions
-from lancecy.expr.evaluation.constants import contains, is_ascii
 from lancecy.expr.evaluation import instant_functions as instants
 from lancecy.expr.evaluation.calendar import make_date, make_time
+from lancecy.expr.evaluation.constants import contains, is_ascii
 from lancecy.expr.evaluation.instants import date_part, date_trunc
 from lancecy.expr.evaluation.patterns import regex_match
 from lancecy.expr.evaluation.values import LONG_PATTERN, by_chunk, by_text, rounded

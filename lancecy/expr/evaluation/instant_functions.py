@@ -7,6 +7,7 @@ of their zone, as in pylance. Digits that a unit lacks are cut downwards, as in 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 
 from lancecy.encodings.arrow import conversions
 from lancecy.errors import ExpressionError, printable
-from lancecy.expr.evaluation.calendar import add_months, month_starts, on_zone
+from lancecy.expr.evaluation.calendar import add_months, on_zone
 from lancecy.expr.evaluation.casts import cast_values
 from lancecy.expr.evaluation.chrono_formats import formatted, read_instant, read_time
 from lancecy.expr.evaluation.instants import day_numbers, on_clock, whole_units
@@ -69,7 +70,9 @@ def _no_function(name: str, values: Data, wanted: str) -> ExpressionError:
 # -- texts ------------------------------------------------------------------------------------
 
 
-def _read(values: Data, formats: tuple[Data, ...], read: Callable[[str, tuple[str, ...]], int], name: str) -> Data:
+def _read(
+    values: Data, formats: tuple[Data, ...], read: Callable[[str, tuple[str, ...]], int], name: str
+) -> Data:
     """Texts read by formats, each a constant or a column: int64, null where the text or a format is null."""
     if all(isinstance(one, pa.Scalar) for one in formats):
         layouts = tuple(one.as_py() for one in formats)
@@ -83,7 +86,9 @@ def _read(values: Data, formats: tuple[Data, ...], read: Callable[[str, tuple[st
 
         return by_chunk(of_chunk, values)
     size = next(len(one) for one in (values, *formats) if not isinstance(one, pa.Scalar))
-    rows = [[one.as_py()] * size if isinstance(one, pa.Scalar) else one.to_pylist() for one in (values, *formats)]
+    rows = [
+        [one.as_py()] * size if isinstance(one, pa.Scalar) else one.to_pylist() for one in (values, *formats)
+    ]
     found = []
     for text, *layouts_of_row in zip(*rows, strict=True):
         known = tuple(layout for layout in layouts_of_row if layout is not None)
@@ -98,7 +103,9 @@ def _texts_to(values: Data, formats: tuple[Data, ...], unit: str, name: str) -> 
     stored = _read(values, formats, read_instant, name)
     per = nanos_per_unit(pa.timestamp(unit))
     try:
-        return pc.cast(pc.cast(stored if per == 1 else whole_units(stored, per), pa.int64()), pa.timestamp(unit))
+        return pc.cast(
+            pc.cast(stored if per == 1 else whole_units(stored, per), pa.int64()), pa.timestamp(unit)
+        )
     except (OverflowError, pa.ArrowInvalid) as error:
         raise ExpressionError(f"{name}(): a time is beyond timestamp[{unit}]") from error
 
@@ -120,7 +127,9 @@ def to_timestamp(values: Data, *formats: Data) -> Data:
         whole = pc.multiply(seconds, 1e9)
         beyond = pc.or_(pc.is_nan(whole), pc.greater_equal(pc.abs(whole), 2.0**63))
         if pc.any(pa.array([beyond.as_py()]) if isinstance(beyond, pa.Scalar) else beyond).as_py():
-            raise ExpressionError("to_timestamp(): NaN and numbers beyond 9223372036 seconds have no timestamp")
+            raise ExpressionError(
+                "to_timestamp(): NaN and numbers beyond 9223372036 seconds have no timestamp"
+            )
         return pc.cast(pc.cast(pc.trunc(whole), pa.int64(), safe=False), _NS)
     if kind == "integer":
         return _as_unit(pc.cast(pc.cast(values, pa.int64()), pa.timestamp("s")), "ns")
@@ -158,7 +167,10 @@ def to_date(values: Data, *formats: Data) -> Data:
     if kind in ("integer", "float", "decimal"):
         return pc.cast(pc.cast(cast_values(values, pa.int64()), pa.int32()), pa.date32())
     if kind == "text" and formats:
-        return pc.cast(pc.cast(whole_units(_read(values, formats, read_instant, "to_date"), _DAY_NS), pa.int32()), pa.date32())
+        return pc.cast(
+            pc.cast(whole_units(_read(values, formats, read_instant, "to_date"), _DAY_NS), pa.int32()),
+            pa.date32(),
+        )
     return cast_values(values, pa.date32())
 
 
@@ -249,10 +261,15 @@ def date_bin(stride: Data, values: Data, origin: Data | None = None) -> Data:
     """
     if not isinstance(stride, pa.Scalar) or not (origin is None or isinstance(origin, pa.Scalar)):
         raise ExpressionError("date_bin() needs constants as its interval and its origin")
-    is_text = "text" in (family(stride.type), None if origin is None else family(origin.type)) or not stride.is_valid
+    is_text = (
+        "text" in (family(stride.type), None if origin is None else family(origin.type))
+        or not stride.is_valid
+    )
     values = _unmarked(values)
     kind = values.type
-    if family(kind) != "time" and (is_text or family(kind) in ("text", "date", "null") or kind.tz is not None):
+    if family(kind) != "time" and (
+        is_text or family(kind) in ("text", "date", "null") or kind.tz is not None
+    ):
         values = cast_values(values, pa.timestamp("ns", getattr(kind, "tz", None)))
         kind = values.type
     if not stride.is_valid:
@@ -263,7 +280,9 @@ def date_bin(stride: Data, values: Data, origin: Data | None = None) -> Data:
     stored = pc.cast(pc.cast(values, pa.int32() if kind.bit_width == 32 else pa.int64()), pa.int64())
     if period.months:
         if family(kind) == "time" or period.days or period.nanos:
-            raise ExpressionError(f"date_bin() cannot count in {period}: write months, or days and smaller units")
+            raise ExpressionError(
+                f"date_bin() cannot count in {period}: write months, or days and smaller units"
+            )
         found = by_chunk(lambda chunk: _month_bins(chunk, kind, period.months, start), stored)
     else:
         length = period.length()
@@ -298,8 +317,10 @@ def _origin(origin: Data | None, kind: pa.DataType) -> int:
 
 def _bins(stored: pa.Array, unit: int, length: int, start: int) -> pa.Array:
     if length % unit or start % unit:
-        exact = pc.multiply_checked(stored, unit)
-        return whole_units(_bins(exact, 1, length, start), unit)
+        fine = gcd(unit, length, start)
+        return whole_units(
+            _bins(pc.multiply_checked(stored, unit // fine), fine, length, start), unit // fine
+        )
     stride, since = length // unit, pc.subtract_checked(stored, pa.scalar(start // unit, pa.int64()))
     if abs(stride) >= 2**63:
         raise ExpressionError("the interval of date_bin() is longer than any column could hold")
@@ -314,7 +335,9 @@ def _month_bins(stored: pa.Array, kind: pa.DataType, stride: int, start: int) ->
     per_day = _DAY_NS // nanos_per_unit(kind)
     unit = nanos_per_unit(kind)
     if start % unit:
-        raise ExpressionError(f"the origin of date_bin() has digits that {kind} lacks; CAST to timestamp(9) first")
+        raise ExpressionError(
+            f"the origin of date_bin() has digits that {kind} lacks; CAST to timestamp(9) first"
+        )
     nulls = stored.is_null()
     values = to_numpy(pc.fill_null(stored, 0))
     days = values // per_day
@@ -346,7 +369,11 @@ def to_char(values: Data, layouts: Data) -> Data:
     values = _unmarked(as_instants(values))
     if isinstance(layouts, pa.Scalar):
         if not layouts.is_valid or family(values.type) == "null":
-            return pa.scalar(None, pa.string()) if isinstance(values, pa.Scalar) else pa.nulls(len(values), pa.string())
+            return (
+                pa.scalar(None, pa.string())
+                if isinstance(values, pa.Scalar)
+                else pa.nulls(len(values), pa.string())
+            )
         return _in_format(values, layouts.as_py())
     if isinstance(values, pa.Scalar):
         values = pa.repeat(values, len(layouts))
@@ -361,7 +388,9 @@ def _in_format(values: Data, layout: str) -> Data:
 
 def _by_rows(values: Data, layouts: Data) -> pa.Array:
     """The texts of all rows that share a format at once, put back in their order."""
-    values, layouts = (one.combine_chunks() if isinstance(one, pa.ChunkedArray) else one for one in (values, layouts))
+    values, layouts = (
+        one.combine_chunks() if isinstance(one, pa.ChunkedArray) else one for one in (values, layouts)
+    )
     coded = layouts.dictionary_encode()
     codes = to_numpy(pc.fill_null(coded.indices, -1))
     parts, rows = [pa.nulls(1, pa.string())], np.zeros(len(values), np.int64)

@@ -198,7 +198,13 @@ def _part_of_periods(name: str, values: pa.Array) -> pa.Array:
     if name not in known:
         raise _no_part(name, values.type, list(known))
     kind = {"epoch": pa.float64(), "nanosecond": pa.int64()}.get(name, pa.int32())
-    return _cast_part(pa.array([None if p is None else known[name](p) for p in periods], kind if name == "epoch" else pa.int64()), kind, name)
+    return _cast_part(
+        pa.array(
+            [None if p is None else known[name](p) for p in periods], kind if name == "epoch" else pa.int64()
+        ),
+        kind,
+        name,
+    )
 
 
 def _cut(value: int, size: int) -> int:
@@ -214,7 +220,9 @@ def _cast_part(found: Data, kind: pa.DataType, name: str) -> Data:
     try:
         return pc.cast(found, kind)
     except pa.ArrowInvalid as error:
-        raise ExpressionError(f"date_part({name!r}) of an interval is beyond {kind}; ask for a larger unit") from error
+        raise ExpressionError(
+            f"date_part({name!r}) of an interval is beyond {kind}; ask for a larger unit"
+        ) from error
 
 
 def date_trunc(part: str, values: Data) -> Data:
