@@ -76,6 +76,11 @@ VALUES: dict[str, list[Any]] = {
     "t + interval '1 decade -120 months' = t": [True, True, True, None],
     "(t - d) * 2 < interval '1 day'": [False, True, False, None],
     "q < interval '-1 day'": [False, False, True, None],
+    "t + (interval '1 month' - interval '1 hour') = t + interval '1 month -1 hour'": [True, True, True, None],
+    "t + CASE WHEN i > 1 THEN interval '1 month' ELSE interval '1 hour' END > t + interval '20 days'": [True, False, False, None],
+    "q < q + interval '1 day' - interval '1 hour'": [True, True, True, None],
+    "q IN (interval '-1 day -1 hour -1 minute -1.5 seconds', interval '0 seconds')": [False, True, True, None],
+    "coalesce(q, interval '1 day') = interval '24 hours'": [False, False, False, True],
     "d + CASE WHEN i > 1 THEN interval '1 month' ELSE interval '2 days' END": [
         _day("2024-03-29"), _day("2023-09-02"), _day("1970-01-02"), None,
     ],
@@ -187,6 +192,8 @@ def test_values(text: str) -> None:
 
 ERRORS = {
     "to_char(t, '%Q')": "'%Q' in the format '%Q' means nothing; there are %Y",
+    "to_char(interval '1 day', '%H')": r"to_char\(\) writes no interval of the calendar",
+    "q + interval '1 month'": "has no fixed length",
     "to_char(h, '%Y')": r"to_char\(\): a time has no %Y; write %H",
     "to_char(t, '%z')": r"timestamp\[us\] has no time zone for %z; leave it out",
     "to_char(i, '%Y')": r"to_char\(\) needs a date, time, timestamp or interval, but i is bigint; CAST it",

@@ -16,10 +16,10 @@ from lancecy.expr.describe import describe, describe_type
 from lancecy.expr.kinds import common_type, family, is_number
 from lancecy.expr.literals import fit, settle
 from lancecy.expr.nodes import Call, Expr, Literal
-from lancecy.expr.periods import period_of
+from lancecy.expr.periods import PERIOD_TYPE, Period, period_of
 from lancecy.expr.times import nanos_per_unit
 
-__all__ = ["as_length", "cast_to", "operands"]
+__all__ = ["as_length", "as_period", "cast_to", "operands", "same_intervals"]
 
 _TEMPORAL = frozenset(("date", "timestamp", "time", "interval", "period"))
 
@@ -137,7 +137,9 @@ def _temporal(op: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
     left, right = _read_text(left, right), _read_text(right, left)
     if op in ("+", "-") and _moves(op, left, right):
         return _shift(left, right)
-    if {family(left.type), family(right.type)} != {"period"}:
+    if op in ("+", "-"):
+        left, right = same_intervals([left, right])
+    else:
         left, right = as_length(left), as_length(right)
     one, two = family(left.type), family(right.type)
     pair = {one, two}
@@ -172,6 +174,30 @@ def as_length(side: Expr) -> Expr:
     return Literal(nanos, pa.duration("ns")) if nanos % 1000 else Literal(nanos // 1000, pa.duration("us"))
 
 
+def as_period(side: Expr) -> Expr:
+    """A constant interval as one of the calendar; other expressions, and lengths that it cannot hold, unchanged."""
+    if not isinstance(side, Literal) or family(side.type) != "interval" or not isinstance(side.value, int):
+        return side
+    period = Period(nanos=side.value * nanos_per_unit(side.type))
+    return Literal(period.stored, PERIOD_TYPE) if period.is_stored else side
+
+
+def same_intervals(sides: list[Expr]) -> list[Expr]:
+    """Constant intervals all as ones of the calendar, or all as lengths if others are lengths.
+
+    Raises
+    ------
+    ExpressionError
+        One has months, and another is a column of lengths.
+    """
+    if "period" not in {family(side.type) for side in sides}:
+        return sides
+    found = [as_period(side) for side in sides]
+    if {family(side.type) for side in found} <= {"period", "null"}:
+        return found
+    return [as_length(side) for side in sides]
+
+
 def _moves(op: str, left: Expr, right: Expr) -> bool:
     """Whether an interval moves a date or timestamp."""
     one, two = family(left.type), family(right.type)
@@ -192,7 +218,8 @@ def _shift(left: Expr, right: Expr) -> tuple[Expr, Expr]:
         if is_date and not nanos:
             return left, right
         left = _instant(left)
-        return cast_to(left, pa.timestamp(_unit_for(nanos, left.type), left.type.tz)), right
+        kind = left.type or pa.timestamp("us")
+        return cast_to(left, pa.timestamp(_unit_for(nanos, kind), kind.tz)), right
     left = _instant(left)
     if isinstance(right, Literal) and isinstance(right.value, int):
         nanos = right.value * nanos_per_unit(right.type)

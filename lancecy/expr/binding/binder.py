@@ -14,7 +14,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from lancecy.errors import ColumnNotFoundError, ExpressionError, printable
-from lancecy.expr.binding.arithmetic import as_length, cast_to
+from lancecy.expr.binding.arithmetic import cast_to, same_intervals
 from lancecy.expr.describe import describe, describe_type
 from lancecy.expr.evaluation.evaluate import compute
 from lancecy.expr.evaluation.functions import BARE_CLOCK, CLOCK, unknown_function
@@ -215,9 +215,7 @@ class Binder:
         ExpressionError
             They have none.
         """
-        found = [self.typed(arg, wide) for arg in args]
-        if len({family(one.type) for one in found} - {"null"}) > 1:
-            found = [as_length(one) for one in found]
+        found = same_intervals([self.typed(arg, wide) for arg in args])
         target: pa.DataType | None = pa.null()
         for one in found:
             target = common_type(target or pa.null(), one.type or pa.null())

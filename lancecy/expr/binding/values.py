@@ -9,7 +9,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from lancecy.errors import ColumnNotFoundError, ExpressionError
-from lancecy.expr.binding.arithmetic import cast_to, operands
+from lancecy.expr.binding.arithmetic import as_period, cast_to, operands
 from lancecy.expr.binding.binder import Binder
 from lancecy.expr.binding.conditions import COMPARABLE, members
 from lancecy.expr.describe import describe, describe_type
@@ -19,8 +19,7 @@ from lancecy.expr.evaluation.json_functions import number_text
 from lancecy.expr.kinds import common_type, family, is_number, plain_type
 from lancecy.expr.literals import Gap, cast_literal, fit, settle
 from lancecy.expr.nodes import Call, Column, Expr, Literal, chain
-from lancecy.expr.periods import PERIOD_TYPE, Period
-from lancecy.expr.times import nanos_per_unit
+from lancecy.expr.periods import PERIOD_TYPE
 from lancecy.expr.type_names import type_name
 
 __all__ = [
@@ -162,20 +161,12 @@ def function(binder: Binder, call: Call, wide: bool) -> Expr:
         return Literal(None, pa.bool_())
     args = _arguments(binder, call, spec)
     if name == "date_part":
-        args = (args[0], _as_period(args[1]))
+        args = (args[0], as_period(args[1]))
     if name == "get_field":
         _check_field(*args)
     if name == "array_element":
         _check_position(*args)
     return binder.finish(name, args)
-
-
-def _as_period(found: Expr) -> Expr:
-    """A constant interval as one of the calendar: its minutes are those beyond its hours."""
-    if not isinstance(found, Literal) or family(found.type) != "interval" or not isinstance(found.value, int):
-        return found
-    period = Period(nanos=found.value * nanos_per_unit(found.type))
-    return Literal(period.stored, PERIOD_TYPE) if period.is_stored else found
 
 
 def _check_field(struct: Expr, name: Expr) -> None:

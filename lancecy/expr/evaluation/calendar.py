@@ -115,7 +115,8 @@ def add_months(days: NDArray[np.int64], months: NDArray[np.int64]) -> NDArray[np
     of_month = days - month_starts(place)
     place = place + months
     start = month_starts(place)
-    return start + np.minimum(of_month, month_starts(place + 1) - start - 1)
+    moved: NDArray[np.int64] = start + np.minimum(of_month, month_starts(place + 1) - start - 1)
+    return moved
 
 
 def _moved(values: Data, periods: Data, sign: int) -> Data:

@@ -430,7 +430,7 @@ def _time(parts: dict[str, Any]) -> int:
         raise _UnreadError("there is no such time of day")
     if "p" in parts and (hour >= 12) is not parts["p"]:
         raise _UnreadError("AM or PM contradicts the hour")
-    return (hour * 3600 + minute * 60 + second) * 10**9 + int(parts.get("f", 0))
+    return int((hour * 3600 + minute * 60 + second) * 10**9 + parts.get("f", 0))
 
 
 def _year(parts: dict[str, Any], whole: str, century: str, rest: str) -> int | None:

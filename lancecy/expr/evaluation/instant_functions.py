@@ -367,6 +367,10 @@ def to_char(values: Data, layouts: Data) -> Data:
     ExpressionError
     """
     values = _unmarked(as_instants(values))
+    if family(values.type) == "period":
+        raise ExpressionError(
+            "to_char() writes no interval of the calendar; add it to a date, or write it in hours"
+        )
     if isinstance(layouts, pa.Scalar):
         if not layouts.is_valid or family(values.type) == "null":
             return (

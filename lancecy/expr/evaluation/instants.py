@@ -181,30 +181,26 @@ def _part_of_lengths(name: str, values: Data) -> Data:
 
 def _part_of_periods(name: str, values: pa.Array) -> pa.Array:
     """Parts of calendar intervals, each with its sign: years and months, weeks and days, hours, minutes and below."""
-    periods = [None if value is None else tuple(value) for value in values.to_pylist()]
-    known = {
-        "year": lambda p: _cut(p[0], 12),
-        "month": lambda p: p[0] - 12 * _cut(p[0], 12),
-        "week": lambda p: _cut(p[1], 7),
-        "day": lambda p: p[1],
-        "hour": lambda p: _cut(p[2], 3600 * 10**9),
-        "minute": lambda p: _cut(_rest(p[2], 3600 * 10**9), 60 * 10**9),
-        **{
-            unit: lambda p, unit=unit: _cut(_rest(p[2], 60 * 10**9), _NS_OF[unit])
-            for unit in ("second", "millisecond", "microsecond", "nanosecond")
-        },
-        "epoch": lambda p: (p[0] * 30 + p[1]) * 86_400 + p[2] / 10**9,
-    }
-    if name not in known:
-        raise _no_part(name, values.type, list(known))
-    kind = {"epoch": pa.float64(), "nanosecond": pa.int64()}.get(name, pa.int32())
-    return _cast_part(
-        pa.array(
-            [None if p is None else known[name](p) for p in periods], kind if name == "epoch" else pa.int64()
-        ),
-        kind,
-        name,
-    )
+    if name not in _OF_PERIODS:
+        raise _no_part(name, values.type, list(_OF_PERIODS))
+    found = [None if value is None else _part_of_period(name, *value) for value in values.to_pylist()]
+    if name == "epoch":
+        return pa.array(found, pa.float64())
+    return _cast_part(pa.array(found, pa.int64()), pa.int64() if name == "nanosecond" else pa.int32(), name)
+
+
+_OF_PERIODS = ("year", "month", *_NS_OF, "epoch")
+
+
+def _part_of_period(name: str, months: int, days: int, nanos: int) -> float:
+    if name == "epoch":
+        return (months * 30 + days) * 86_400 + nanos / 10**9
+    if name in ("year", "month"):
+        return _cut(months, 12) if name == "year" else _rest(months, 12)
+    if name in ("week", "day"):
+        return _cut(days, 7) if name == "week" else days
+    whole = {"hour": 0, "minute": _NS_OF["hour"]}.get(name, _NS_OF["minute"])
+    return _cut(_rest(nanos, whole) if whole else nanos, _NS_OF[name])
 
 
 def _cut(value: int, size: int) -> int:
