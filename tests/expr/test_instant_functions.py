@@ -17,8 +17,6 @@ from lancecy.expr import bind, describe, evaluate
 from tests.expr.test_answers import parsed
 from tests.helpers.folded import folded
 
-pytestmark = pytest.mark.interop
-
 
 def _stamps(*texts: str | None, unit: str = "us", zone: str | None = None) -> pa.Array:
     values = [
@@ -260,6 +258,7 @@ CALENDAR = [
 ]  # fmt: skip
 
 
+@pytest.mark.interop
 @folded("text", [*PYLANCE, *(f"coalesce({text})" for text in CALENDAR)])
 def test_values_and_types_are_those_of_pylance(theirs: Any, text: str) -> None:
     found = theirs.to_table(columns={"i": "i", "found": text})["found"]
@@ -278,6 +277,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Any:
 LETTERS = "Y C y q m b B h d e a A u w U W G g V j D x F v H k I l P p M S f R T X r c s .f .3f .6f .9f 3f -d _H 0e -j".split()
 
 
+@pytest.mark.interop
 def test_random_formats_give_the_text_of_pylance(theirs: Any) -> None:
     # Seed 3: 40 formats of 1 to 5 letters.
     draw = random.Random(3)
