@@ -17,6 +17,7 @@ __all__ = [
     "int_limits",
     "is_clock",
     "is_number",
+    "is_utc",
     "plain_members",
     "plain_type",
     "schema_without_views",
@@ -46,6 +47,7 @@ _FAMILIES: dict[int, str] = {
     **dict.fromkeys((lib.Type_TIMESTAMP,), "timestamp"),
     **dict.fromkeys((lib.Type_TIME32, lib.Type_TIME64), "time"),
     **dict.fromkeys((lib.Type_DURATION,), "interval"),
+    **dict.fromkeys((lib.Type_INTERVAL_MONTH_DAY_NANO,), "period"),
     **dict.fromkeys((lib.Type_LIST, lib.Type_LARGE_LIST, lib.Type_FIXED_SIZE_LIST), "list"),
     **dict.fromkeys((lib.Type_STRUCT,), "struct"),
 }
@@ -53,7 +55,7 @@ _FAMILIES: dict[int, str] = {
 
 def family(data_type: pa.DataType | None) -> str:
     """One word for a type: null, boolean, integer, float, decimal, text, binary, date, timestamp, time,
-    interval, list, struct or other; "constant" for None.
+    interval, period, list, struct or other; "constant" for None.
     """
     if data_type is None:
         return "constant"
@@ -68,6 +70,11 @@ def is_number(data_type: pa.DataType | None) -> bool:
 def is_clock(data_type: pa.DataType | None) -> bool:
     """Whether values come from ``now()``, see :data:`CLOCK_TYPE`."""
     return data_type is not None and family(data_type) == "timestamp" and data_type.tz == CLOCK_TYPE.tz
+
+
+def is_utc(zone: str) -> bool:
+    """Whether the clock of a time zone always shows UTC."""
+    return zone in ("UTC", "Etc/UTC", "Z", "+00:00", CLOCK_TYPE.tz)
 
 
 def plain_type(data_type: pa.DataType) -> pa.DataType:

@@ -24,7 +24,8 @@ from lancecy.errors import ExpressionError
 from lancecy.expr.describe import describe, describe_type
 from lancecy.expr.kinds import family, int_limits, is_clock, is_number
 from lancecy.expr.nodes import Constant, Literal
-from lancecy.expr.times import Instant, nanos_per_unit, parse_instant, parse_interval, parse_time, to_local
+from lancecy.expr.periods import PERIOD_TYPE, parse_interval, period_of
+from lancecy.expr.times import Instant, nanos_per_unit, parse_instant, parse_time, to_local
 from lancecy.records import dataclass
 
 __all__ = ["Gap", "array_of", "cast_literal", "fit", "scalar_of", "settle", "smallest"]
@@ -203,7 +204,9 @@ def _nanos(literal: Literal, target: pa.DataType) -> int:
         if kind == "interval":
             return parse_interval(value)
         return _on_clock(parse_instant(value), literal, target)
-    if isinstance(value, int) and literal.type is not None and own in _TEMPORAL:
+    if isinstance(value, int) and literal.type is not None and own in (*_TEMPORAL, "period"):
+        if own == "period" and kind == "interval":
+            return period_of(value).length()
         nanos = value * nanos_per_unit(literal.type)
         if own == kind and kind in ("time", "interval"):
             return nanos
@@ -272,6 +275,12 @@ def cast_literal(literal: Literal, target: pa.DataType) -> Literal | None:
         and parse_instant(literal.value).offset is not None
     ):
         target = pa.timestamp(target.unit, tz="UTC")
+    if family(target) == "date":
+        instant = parse_instant(literal.value)
+        if instant.offset is not None:
+            # The day in UTC, as of a column of texts.
+            day = (instant.nanos - instant.offset * 10**9) // _DAY_NS
+            return _stored(day * (_DAY_NS // nanos_per_unit(target)), target)
     found = fit(Literal(literal.value), target)
     if isinstance(found, Gap):
         # A time of day in valid text is before midnight, where the type's last value may be earlier.
@@ -294,6 +303,9 @@ def scalar_of(literal: Literal) -> pa.Scalar:
     value: Any = literal.value
     if value is not None and literal.type is not None and pa.types.is_float16(literal.type):
         value = np.float16(value)
+    if value is not None and literal.type == PERIOD_TYPE:
+        period = period_of(value)
+        value = pa.MonthDayNano([period.months, period.days, period.nanos])
     try:
         return conversions.scalar_of(value, literal.type)
     except (pa.ArrowException, OverflowError, UnicodeError) as error:

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancecy.errors import ExpressionError, printable
+from lancecy.expr.periods import Period
 from lancecy.limits import DEFAULT_LIMITS
 from lancecy.records import dataclass
 
@@ -331,6 +332,8 @@ def literal_from_scalar(scalar: Any) -> Literal:
     if types.is_temporal(kind) and not types.is_interval(kind):
         return Literal(int(scalar.value), kind)
     value = scalar.as_py()
+    if types.is_interval(kind):
+        return Literal(Period(*value).stored, kind)
     if types.is_floating(kind):
         return Literal(float(value), kind)
     if isinstance(value, (bool, int, str, bytes, Decimal)):

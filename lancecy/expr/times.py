@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from fractions import Fraction
 
 import pyarrow as pa
 
 from lancecy.errors import ExpressionError, printable
+from lancecy.expr.periods import period_of
 
 __all__ = [
     "Instant",
+    "day_number",
     "nanos_per_unit",
     "parse_instant",
-    "parse_interval",
     "parse_time",
+    "parse_zone",
     "text_of",
     "to_local",
 ]
@@ -30,20 +31,10 @@ _UNIT_NS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 
 _DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
-_TIME = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?")
+_DIGITS = re.compile(r"(\d{4})(\d{2})(\d{2})\Z")
+_TIME = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9})\d{0,21})?)?")
 _ZONE = re.compile(r"(Z|[+-]\d{2}(?::?\d{2})?)\Z", re.IGNORECASE)
-_AMOUNT = re.compile(r"\s*([+-]?[0-9]{1,40}(?:\.[0-9]{1,40})?)\s*([A-Za-z]+)\s*")
-
-_INTERVAL_NS = {
-    "nanosecond": 1,
-    "microsecond": 10**3,
-    "millisecond": 10**6,
-    "second": 10**9,
-    "minute": 60 * 10**9,
-    "hour": 3600 * 10**9,
-    "day": _DAY_NS,
-    "week": 7 * _DAY_NS,
-}
+_ZONE_NAME = re.compile(r"(?<=\d) *([A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*)\Z")
 
 
 class Instant:
@@ -87,24 +78,44 @@ def parse_instant(text: str) -> Instant:
     86400500000000
     """
     rest = text.strip()
-    date = _DATE.match(rest)
+    date = _DATE.match(rest) or _DIGITS.match(rest)
     if date is None:
         raise _bad(text, "a date such as 2024-05-17 or 2024-05-17 12:30:00")
     rest = rest[date.end() :]
-    nanos, offset = 0, None
+    nanos, offset, name = 0, None, None
     if rest[:1] in ("T", "t", " "):
         rest = rest[1:].lstrip()
         zone = _ZONE.search(rest)
         if zone is not None:
             offset, rest = _zone_seconds(zone.group(1), text), rest[: zone.start()].rstrip()
+        elif (name := _ZONE_NAME.search(rest)) is not None:
+            rest = rest[: name.start()].rstrip()
         nanos = _clock(rest, text)
     elif rest:
         raise _bad(text, "a date such as 2024-05-17")
     try:
-        day = dt.date(*(int(part) for part in date.groups())).toordinal() - _EPOCH_DAY
+        day = day_number(*(int(part) for part in date.groups()))
     except ValueError as error:
         raise _bad(text, "a day that exists") from error
-    return Instant(day * _DAY_NS + nanos, offset)
+    nanos += day * _DAY_NS
+    return Instant(nanos, offset) if name is None else Instant(to_local(nanos, name.group(1)), 0)
+
+
+def day_number(year: int, month: int = 1, day: int = 1) -> int:
+    """Days from 1970-01-01 to a day of the Gregorian calendar, which repeats every 400 years.
+
+    Raises
+    ------
+    ValueError
+        There is no such day.
+
+    Examples
+    --------
+    >>> day_number(1970, 2), day_number(0)
+    (31, -719528)
+    """
+    cycles, rest = divmod(year, 400)
+    return dt.date(rest + 400, month, day).toordinal() - _EPOCH_DAY + (cycles - 1) * 146_097
 
 
 def parse_time(text: str) -> int:
@@ -117,46 +128,6 @@ def parse_time(text: str) -> int:
     return _clock(text.strip(), text)
 
 
-def parse_interval(text: str, unit: str = "") -> int:
-    """Parse an interval to its length in nanoseconds.
-
-    Parameters
-    ----------
-    text : str
-        ``"2 days 3 hours"``, or a number when ``unit`` is given.
-    unit : str
-        Such as ``"day"``.
-
-    Raises
-    ------
-    ExpressionError
-        Not an interval, or months and years, whose length depends on the calendar.
-
-    Examples
-    --------
-    >>> parse_interval("1.5", "second")
-    1500000000
-    """
-    rest = f"{text} {unit}".strip()
-    total = Fraction(0)
-    if not rest:
-        raise _bad(text, "an interval such as '2 days'")
-    position = 0
-    while position < len(rest):
-        match = _AMOUNT.match(rest, position)
-        if match is None:
-            raise _bad(text, "an interval such as '2 days'")
-        name = match.group(2).lower()
-        size = _INTERVAL_NS.get(name) or _INTERVAL_NS.get(name.removesuffix("s"))
-        if size is None:
-            raise ExpressionError(
-                f"an interval in {printable(name)!r} has no fixed length; use {', '.join(_INTERVAL_NS)}"
-            )
-        total += Fraction(match.group(1)) * size
-        position = match.end()
-    return round(total)
-
-
 def _clock(rest: str, text: str) -> int:
     match = _TIME.fullmatch(rest)
     if match is None:
@@ -166,6 +137,17 @@ def _clock(rest: str, text: str) -> int:
         raise _bad(text, "a time of day that exists")
     fraction = (match.group(4) or "").ljust(9, "0")
     return (hour * 3600 + minute * 60 + second) * 10**9 + int(fraction)
+
+
+def parse_zone(text: str) -> int | None:
+    """Seconds east of UTC of ``Z``, ``+02`` or ``-0530``; None for the name of a time zone.
+
+    Examples
+    --------
+    >>> parse_zone("+05:30"), parse_zone("Europe/Berlin")
+    (19800, None)
+    """
+    return _zone_seconds(text, text) if _ZONE.fullmatch(text) else None
 
 
 def _zone_seconds(zone: str, text: str) -> int:
@@ -217,6 +199,8 @@ def text_of(value: int, data_type: pa.DataType) -> str:
     "date '1970-01-02'"
     """
     types = pa.types
+    if types.is_interval(data_type):
+        return str(period_of(value))
     nanos = value * nanos_per_unit(data_type)
     if types.is_duration(data_type):
         return f"interval '{_decimal_text(nanos, 10**9)} seconds'"

@@ -30,7 +30,7 @@ _LARGEST = {
 }
 _NUMBER = re.compile(r"([+-]?)(?:(\d+)\.?(\d*)|\.(\d+))(?:[eE]([+-]?\d+))?")
 _MOMENT = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)(?:[ T](\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?(Z|[+-]\d\d(?::?\d\d)?)?)?"
+    r"(\d{4})-(\d\d?)-(\d\d?)(?:[ T](\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d{1,9})\d{0,21})?)?)?(Z|[+-]\d\d(?::?\d\d)?)?)?"
 )
 
 
@@ -86,7 +86,7 @@ def _of_number(value: Any, source: pa.DataType, target: pa.DataType) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return value if two == "float" else FAILS if two != "boolean" else True
     if two in ("date", "time", "timestamp", "interval"):
-        return _ticks(value, target)
+        return _ticks(math.trunc(value), target)
     if two == "float" and value == 0:
         return float(value)
     return _number(Fraction(value), target)
@@ -214,7 +214,7 @@ def _text(value: Any, source: pa.DataType) -> Any:
     if kind in ("text", "binary", "integer"):
         return str(value)
     if kind == "interval":
-        return str(value)
+        return _span(value, _PER_SECOND[source.unit])
     if kind in ("float", "decimal"):
         # What is asked of such text is that it reads back as the value.
         return value
@@ -233,6 +233,15 @@ def _text(value: Any, source: pa.DataType) -> Any:
     sign, minutes = "-" if offset < 0 else "+", abs(offset) // 60
     written = "" if zone is None else f"{sign}{minutes // 60:02}:{minutes % 60:02}" if minutes else "Z"
     return f"{day}T{_clock((seconds + offset) % DAY)}{written}"
+
+
+def _span(value: int, per: int) -> str:
+    sign, (seconds, below) = -1 if value < 0 else 1, divmod(abs(value), per)
+    parts = (seconds // DAY, seconds // 3600 % 24, seconds // 60 % 60)
+    digits = len(str(per)) - 1
+    last = f"{seconds % 60}.{below:0{digits}}" if digits else str(seconds % 60)
+    last = f"-{last}" if sign < 0 and float(last) else last
+    return "{} days {} hours {} mins {} secs".format(*(sign * part for part in parts), last)
 
 
 def _clock(seconds: Fraction) -> str:
@@ -285,14 +294,18 @@ def _of_instant_text(text: str, target: pa.DataType) -> Any:
     if kind == "time":
         match = re.fullmatch(_MOMENT, f"1970-01-01 {text}")
         text = f"1970-01-01 {text}" if match and match.group(8) is None and match.group(5) else ""
+    if kind != "time":
+        text = re.sub(r"^(\d{4})(\d\d)(\d\d)$", r"\1-\2-\3", text.strip())
     match = re.fullmatch(_MOMENT, text)
     if match is None or kind == "interval":
         return FAILS
     year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
     zone = match.group(8)
     named = pa.types.is_timestamp(target) and target.tz is not None
-    if hour > 23 or minute > 59 or second > 59 or (zone is not None) != named:
+    if hour > 23 or minute > 59 or second > 59:
         return FAILS
+    if named and zone is None and target.tz != "UTC":
+        return UNKNOWN
     try:
         date = dt.date(year or 400, month, day).toordinal() - (0 if year else 146_097)
     except ValueError:

@@ -88,7 +88,18 @@ def _columns() -> dict[str, list[pa.Array]]:
         pa.array(['{"a": [1]}', "[]", None, "1e999", '"a"', "[" * 128 + "]" * 128], pa.json_()),
     ]
     structs = [pa.array([{"x": 1}, None, {"x": None}, {"x": 2}, {"x": 3}, {"x": 4}])]
+    times = [pa.array([0, 1, 86_399, None, 5, 6], pa.int32()).view(pa.time32("s"))]
+    spans = [pa.array(_STORED).view(pa.duration("ns"))]
+    dated = pa.array(
+        ["2024-02-29", "1970-01-01T00:00:00Z", None, "9999-12-31", "0000-01-01", "2024-03-31 02:30:00"]
+    )
     return {
+        "q": [stamps[1], stamps[5], *days, *times, dated],
+        "p": [stamps[1], *days, *times, *spans, dated],
+        "u": [*floats[:2], *ints[:2], stamps[1], stamps[3], dated, text],
+        "g": spans,
+        "z": stamps,
+        "k": [*ints[:1], text],
         "s": [text, text.cast(pa.large_string())],
         "a": [text, text.cast(pa.large_string()), floats[0], ints[1], stamps[0], days[0]],
         "y": [text, pa.array([b"", b"\xff", None, b"a", b"b", b"c"])],

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancecy.expr.nodes import Call, Column, Expr, Literal, walk
+from lancecy.expr.periods import period_of
 
 __all__ = ["answers", "selected"]
 
@@ -73,6 +74,8 @@ def _tag(value: Any, kind: pa.DataType) -> Value:
         return ("utc " + kind.tz if kind.tz else "instant"), value * 10**9 // _PER_SECOND[kind.unit]
     if types.is_time(kind):
         return "time", value * 10**9 // _PER_SECOND[kind.unit]
+    if types.is_interval(kind):
+        return "interval", period_of(value).length()
     if types.is_duration(kind):
         return "interval", value * 10**9 // _PER_SECOND[kind.unit]
     if types.is_nested(kind):

@@ -386,7 +386,7 @@ def _reread(text: str, want: Any, source: pa.DataType) -> Any:
 
 CASTS = {
     "integer": "boolean date decimal float integer interval text time timestamp",
-    "float": "boolean decimal float integer text",
+    "float": "boolean decimal float integer text timestamp",
     "decimal": "decimal float integer text",
     "text": "binary boolean date decimal float integer text time timestamp",
     "binary": "binary boolean decimal float integer text",
@@ -674,7 +674,7 @@ HOPELESS: dict[str, tuple[Any, pa.DataType]] = {
     "names": (pa.array([f"nan{n}" for n in _MANY]), pa.float64()),
     "days": (pa.array([f"{1000 + n}-02-30" for n in _MANY]), pa.date32()),
     "years": (pa.array([f"{3000 + n}-01-01" for n in _MANY]), pa.timestamp("ns")),
-    "zones": (pa.array([f"2024-01-01 10:00:00.{n}Z" for n in _MANY]), pa.timestamp("us")),
+    "zones": (pa.array([f"2024-01-01 10:00:00.{n}+99:00" for n in _MANY]), pa.timestamp("us")),
     "clocks": (pa.array([f"25:00:00.{n}" for n in _MANY]), pa.time64("us")),
     "digests": (pa.array([b"\xff%d" % n for n in _MANY]), pa.string()),
 }

@@ -329,6 +329,29 @@ VALUES: dict[str, list[Any]] = LIST_VALUES | {
         None,
         dt.datetime(2024, 7, 1),
     ],
+    **{
+        # More of these are in test_instant_functions.
+        text: [True, True, None, None, True]
+        for text in (
+            "at_time_zone(t, 'UTC') IS NOT NULL OR NULL",
+            "date_bin(interval '1 day', t) = date_trunc('day', t)",
+            "to_char(t, '%F') = CAST(CAST(t AS date) AS string)",
+            "date_format(t, '%T') = substr(CAST(CAST(t AS time) AS string), 1, 8)",
+            "to_date(t) = CAST(t AS date)",
+            "to_local_time(t) = t",
+            "to_time(t) = CAST(t AS time)",
+            "to_timestamp(t) = t",
+            "to_timestamp_micros(t) = t",
+            "to_timestamp_millis(t) = t",
+            "to_timestamp_nanos(t) = t",
+            "to_timestamp_seconds(t) = date_trunc('second', t)",
+            "from_unixtime(to_unixtime(t)) = date_trunc('second', t)",
+            "arrow_typeof(t) = 'Timestamp(µs)' AND t = t",
+            "t + interval '1 month' > t",
+        )
+    },
+    "make_date(i, 2, 1) = date '0001-02-01'": [True, False, False, None, False],
+    "make_time(abs(n), 0, 0) < time '06:00:00'": [None, True, None, None, False],
     "array_has(l, 1)": [True, False, False, None, True],
     "array_contains(l, 1000)": [False, False, False, None, False],
     "list_has(l, 99999999999)": [False, False, False, None, False],

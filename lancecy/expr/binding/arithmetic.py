@@ -16,10 +16,12 @@ from lancecy.expr.describe import describe, describe_type
 from lancecy.expr.kinds import common_type, family, is_number
 from lancecy.expr.literals import fit, settle
 from lancecy.expr.nodes import Call, Expr, Literal
+from lancecy.expr.periods import PERIOD_TYPE, Period, period_of
+from lancecy.expr.times import nanos_per_unit
 
-__all__ = ["cast_to", "operands"]
+__all__ = ["as_length", "as_period", "cast_to", "operands", "same_intervals"]
 
-_TEMPORAL = frozenset(("date", "timestamp", "time", "interval"))
+_TEMPORAL = frozenset(("date", "timestamp", "time", "interval", "period"))
 
 
 def cast_to(expr: Expr, target: pa.DataType) -> Expr:
@@ -133,18 +135,22 @@ def _as_decimal(side: Expr) -> Expr:
 
 def _temporal(op: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
     left, right = _read_text(left, right), _read_text(right, left)
+    if op in ("+", "-") and _moves(op, left, right):
+        return _shift(left, right)
+    if op in ("+", "-"):
+        left, right = same_intervals([left, right])
+    else:
+        left, right = as_length(left), as_length(right)
     one, two = family(left.type), family(right.type)
     pair = {one, two}
     if op == "-" and pair == {"date"}:
         return _days(left), _days(right)
+    if op in ("+", "-") and pair == {"period"}:
+        return left, right
     if (op == "-" and pair <= {"date", "timestamp"}) or (op in ("+", "-") and pair == {"interval"}):
         target = common_type(left.type, right.type)
         if target is not None:
             return cast_to(left, target), cast_to(right, target)
-    if two == "interval" and op in ("+", "-") and one in ("date", "timestamp"):
-        return _instant(left), right
-    if one == "interval" and op == "+" and two in ("date", "timestamp"):
-        return left, _instant(right)
     if op == "*" and pair == {"interval", "integer"}:
         return _count(left), _count(right)
     if pair in ({"date", "integer"}, {"timestamp", "integer"}):
@@ -152,6 +158,83 @@ def _temporal(op: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
             f"a number of what? In {describe(Call(op, (left, right)), 10)} write an interval, such as interval '1 day'"
         )
     raise _no_arithmetic(op, left, right)
+
+
+def as_length(side: Expr) -> Expr:
+    """An interval with days as a length, days of 24 hours; other expressions unchanged.
+
+    Raises
+    ------
+    ExpressionError
+        It has months.
+    """
+    if not isinstance(side, Literal) or family(side.type) != "period" or not isinstance(side.value, int):
+        return side
+    nanos = period_of(side.value).length()
+    return Literal(nanos, pa.duration("ns")) if nanos % 1000 else Literal(nanos // 1000, pa.duration("us"))
+
+
+def as_period(side: Expr) -> Expr:
+    """A constant interval as one of the calendar; other expressions, and lengths that it cannot hold, unchanged."""
+    if not isinstance(side, Literal) or family(side.type) != "interval" or not isinstance(side.value, int):
+        return side
+    period = Period(nanos=side.value * nanos_per_unit(side.type))
+    return Literal(period.stored, PERIOD_TYPE) if period.is_stored else side
+
+
+def same_intervals(sides: list[Expr]) -> list[Expr]:
+    """Constant intervals all as ones of the calendar, or all as lengths if others are lengths.
+
+    Raises
+    ------
+    ExpressionError
+        One has months, and another is a column of lengths.
+    """
+    if "period" not in {family(side.type) for side in sides}:
+        return sides
+    found = [as_period(side) for side in sides]
+    if {family(side.type) for side in found} <= {"period", "null"}:
+        return found
+    return [as_length(side) for side in sides]
+
+
+def _moves(op: str, left: Expr, right: Expr) -> bool:
+    """Whether an interval moves a date or timestamp."""
+    one, two = family(left.type), family(right.type)
+    dates, lengths = ("date", "timestamp"), ("interval", "period")
+    return (one in dates and two in lengths) or (op == "+" and one in lengths and two in dates)
+
+
+def _shift(left: Expr, right: Expr) -> tuple[Expr, Expr]:
+    """A date or timestamp and an interval: the interval in the unit of the other, which is finer only if it must be."""
+    if family(right.type) not in ("interval", "period"):
+        right, left = _shift(right, left)
+        return left, right
+    is_date = family(left.type) == "date"
+    if family(right.type) == "period":
+        nanos = (
+            period_of(right.value).nanos if isinstance(right, Literal) and isinstance(right.value, int) else 0
+        )
+        if is_date and not nanos:
+            return left, right
+        left = _instant(left)
+        kind = left.type or pa.timestamp("us")
+        return cast_to(left, pa.timestamp(_unit_for(nanos, kind), kind.tz)), right
+    left = _instant(left)
+    if isinstance(right, Literal) and isinstance(right.value, int):
+        nanos = right.value * nanos_per_unit(right.type)
+        unit = _unit_for(nanos, left.type)
+        shorter = nanos // nanos_per_unit(pa.duration(unit))
+        if -(2**63) <= shorter < 2**63:
+            right = Literal(shorter, pa.duration(unit))
+    return left, right
+
+
+def _unit_for(nanos: int, data_type: pa.DataType) -> str:
+    """The unit of a timestamp, or the nearest finer one that holds so many nanoseconds."""
+    units = ("s", "ms", "us", "ns")
+    fine = units[units.index(data_type.unit) :]
+    return next(unit for unit in fine if nanos % nanos_per_unit(pa.timestamp(unit)) == 0)
 
 
 def _read_text(side: Expr, other: Expr) -> Expr:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from lancecy.errors import ColumnNotFoundError, ExpressionError, printable
-from lancecy.expr.binding.arithmetic import cast_to
+from lancecy.expr.binding.arithmetic import cast_to, same_intervals
 from lancecy.expr.describe import describe, describe_type
 from lancecy.expr.evaluation.evaluate import compute
 from lancecy.expr.evaluation.functions import ALIASES, BARE_CLOCK, CLOCK, COUNTS, unknown_function
@@ -225,6 +225,7 @@ class Binder:
         ExpressionError
             They have none.
         """
+        found = same_intervals(found)
         target: pa.DataType | None = pa.null()
         for one in found:
             target = common_type(target or pa.null(), one.type or pa.null())

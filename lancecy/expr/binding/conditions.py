@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from lancecy.errors import ExpressionError
-from lancecy.expr.binding.arithmetic import cast_to
+from lancecy.expr.binding.arithmetic import as_length, cast_to
 from lancecy.expr.binding.binder import Binder
 from lancecy.expr.describe import describe, describe_type
 from lancecy.expr.evaluation.evaluate import can_fail
@@ -119,6 +119,7 @@ def comparison(binder: Binder, call: Call, wide: bool) -> Expr:
 
 
 def _compare(binder: Binder, op: str, left: Expr, right: Expr) -> Expr:
+    left, right = as_length(left), as_length(right)
     if isinstance(left, Literal) and isinstance(right, Literal) and left.type is right.type is None:
         left, right = settle(left), settle(right)
     if isinstance(left, Literal) and (not isinstance(right, Literal) or left.type is None):

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from lancecy.errors import ColumnNotFoundError, ExpressionError
-from lancecy.expr.binding.arithmetic import cast_to, operands
+from lancecy.expr.binding.arithmetic import as_period, cast_to, operands
 from lancecy.expr.binding.binder import Binder
 from lancecy.expr.binding.conditions import COMPARABLE, members
 from lancecy.expr.binding.nested import NESTED, is_nested_function, nested_arguments
@@ -21,6 +21,8 @@ from lancecy.expr.evaluation.json_functions import number_text
 from lancecy.expr.kinds import common_type, family, is_number, plain_type
 from lancecy.expr.literals import Gap, cast_literal, fit, settle
 from lancecy.expr.nodes import Call, Column, Expr, Literal, chain, negate
+from lancecy.expr.periods import PERIOD_TYPE
+from lancecy.expr.type_names import type_name
 
 __all__ = [
     "arithmetic",
@@ -68,7 +70,7 @@ def _is_numeric(side: Expr) -> bool:
 def negative(binder: Binder, call: Call, wide: bool) -> Expr:
     """A minus sign; unsigned integers become signed."""
     inner = binder.typed(call.args[0], wide)
-    if not is_number(inner.type) and family(inner.type) != "interval":
+    if not is_number(inner.type) and family(inner.type) not in ("interval", "period"):
         raise ExpressionError(f"- needs a number, but {describe(inner)} is {describe_type(inner.type)}")
     if family(inner.type) == "integer":
         target = common_type(inner.type or pa.null(), pa.int64() if wide else pa.int8())
@@ -164,6 +166,8 @@ def function(binder: Binder, call: Call, wide: bool) -> Expr:
     if is_nested_function(spec):
         return binder.finish(name, nested_arguments(binder, call, spec, _other_argument))
     args = _arguments(binder, call, spec)
+    if name == "date_part":
+        args = (args[0], as_period(args[1]))
     if name == "get_field":
         _check_field(*args)
     if name == "array_element":
@@ -234,8 +238,9 @@ def _with_texts(binder: Binder, what: str, args: tuple[Expr, ...], wide: bool) -
 
 
 _UNWRITTEN = {
-    **dict.fromkeys(("list", "struct", "map", "other"), "name an element or a field of it"),
+    **dict.fromkeys(("list", "struct", "other"), "name an element or a field of it"),
     "interval": "CAST it to bigint for the number in its unit",
+    "period": "take a part of it with date_part()",
 }
 """What has no text, and what to write."""
 
@@ -320,8 +325,14 @@ def _has_all(binder: Binder, args: tuple[Expr, ...], wide: bool) -> Expr:
     return binder.typed(chain("and", [Call(name, (column, Literal(v, listed.type))) for v, name in wanted]))
 
 
+def _typeof(binder: Binder, args: tuple[Expr, ...], wide: bool) -> Expr:
+    found = binder.root(args[0])
+    return Literal(type_name(found.type or pa.null()), pa.string())
+
+
 _LOWERED: dict[str, tuple[int, _Lowered]] = {
     "array_has_all": (2, _has_all),
+    "arrow_typeof": (1, _typeof),
     "if": (3, lambda binder, args, wide: case(binder, Call("case", args), wide)),
     "ifnull": (2, _ifnull),
     "nullif": (2, _nullif),
@@ -356,6 +367,7 @@ def _arguments(binder: Binder, call: Call, spec: Function) -> tuple[Expr, ...]:
     return tuple(found)
 
 
+_INSTANTS = ("date", "time", "timestamp", "text")
 _ACCEPTED: dict[str, tuple[tuple[str, ...], str]] = {
     "s": (("text",), "text"),
     "y": (("text", "binary"), "text or binary"),
@@ -365,9 +377,15 @@ _ACCEPTED: dict[str, tuple[tuple[str, ...], str]] = {
     "l": (("list",), "a list"),
     "i": (("integer",), "an integer"),
     "w": (("integer",), "an integer"),
+    "k": (("integer", "text"), "an integer"),
     "r": (("struct",), "a struct"),
     "j": (("binary",), "a JSON column"),
     "t": (("date", "timestamp"), "a date or timestamp"),
+    "q": (_INSTANTS, "a date, time or timestamp"),
+    "p": ((*_INSTANTS, "interval", "period"), "a date, time, timestamp or interval"),
+    "u": ((*_INSTANTS, "integer", "float", "decimal"), "a number, a date or timestamp, or text"),
+    "g": (("interval", "period", "text"), "an interval such as interval '1 day'"),
+    "z": (("timestamp",), "a timestamp"),
     "x": ((), ""),
 }
 _NULL_TYPES: dict[str, pa.DataType] = {
@@ -378,8 +396,9 @@ _NULL_TYPES: dict[str, pa.DataType] = {
     "f": pa.float64(),
     "n": pa.float64(),
     "t": pa.timestamp("us"),
-    "i": pa.int64(),
-    "w": pa.int64(),
+    **dict.fromkeys("qpuz", pa.timestamp("ns")),
+    "g": PERIOD_TYPE,
+    **dict.fromkeys("ikw", pa.int64()),
     "l": pa.list_(pa.null()),
     "j": pa.large_binary(),
 }
@@ -409,7 +428,7 @@ def _data_argument_of(call: Call, found: Expr, letter: str) -> Expr:
         return cast_to(found, pa.float64())
     if letter == "j":
         return cast_to(found, pa.large_binary())
-    return cast_to(found, pa.int64()) if letter == "i" else found
+    return cast_to(found, pa.int64()) if letter in "ik" else found
 
 
 def _stored_json(found: Expr) -> Expr | None:

@@ -15,12 +15,13 @@ Arrow's own conversion is called where it follows these rules; this module imple
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancecy.errors import ExpressionError
+from lancecy.errors import ExpressionError, printable
 from lancecy.expr.evaluation.decimals import (
     decimal_to_decimal,
     decimal_to_float,
@@ -28,12 +29,12 @@ from lancecy.expr.evaluation.decimals import (
     text_to_decimal,
 )
 from lancecy.expr.evaluation.instants import check_years, day_numbers, on_clock, whole_units
-from lancecy.expr.evaluation.texts import float_to_text, time_to_text, timestamp_to_text
-from lancecy.expr.evaluation.values import Data
+from lancecy.expr.evaluation.texts import duration_to_text, float_to_text, time_to_text, timestamp_to_text
+from lancecy.expr.evaluation.values import Data, by_chunk
 from lancecy.expr.kinds import family
-from lancecy.expr.times import nanos_per_unit
+from lancecy.expr.times import nanos_per_unit, parse_instant, to_local
 
-__all__ = ["cast_values"]
+__all__ = ["cast_values", "read_instants"]
 
 _DAY_NS = 86_400 * 10**9
 
@@ -111,7 +112,55 @@ def _text_to_timestamp(values: Data, target: pa.DataType) -> Data:
     if kept < 9:
         pattern = rf"(:[0-9]{{2}}:[0-9]{{2}}){fraction}(Z?|[+-][0-9:]+)$"
         values = pc.replace_substring_regex(values, pattern=pattern, replacement=r"\1\2\3")
-    return pc.cast(values, target)
+    for zone in (target.tz, "UTC") if target.tz is None else (target.tz,):
+        with suppress(pa.ArrowInvalid):
+            return pc.cast(pc.cast(values, pa.timestamp(target.unit, zone)), target)
+    # Forms that Arrow does not read, and texts of which some have an offset.
+    return by_chunk(lambda chunk: read_instants(chunk, target), values)
+
+
+def read_instants(values: pa.Array, target: pa.DataType, is_tried: bool = False) -> pa.Array:
+    """Texts as timestamps or dates, as constants are read: an offset is applied, a reading without one is on the clock.
+
+    Parameters
+    ----------
+    values : pa.Array of text
+    target : pa.DataType
+    is_tried : bool
+        Whether texts that cannot be read are null, and no error.
+
+    Raises
+    ------
+    ExpressionError
+
+    Examples
+    --------
+    >>> read_instants(pa.array(["1970-01-01 01:00:00+01:00"]), pa.timestamp("s"))[0].value
+    0
+    """
+    coded = values.dictionary_encode()
+    found: list[int | None] = []
+    for text in coded.dictionary.to_pylist():
+        try:
+            found.append(None if text is None else _read_instant(text, target))
+        except ExpressionError:
+            if not is_tried:
+                raise
+            found.append(None)
+    stored = pa.int32() if target.bit_width == 32 else pa.int64()
+    return pa.array(found, stored).view(target).take(coded.indices)
+
+
+def _read_instant(text: str, target: pa.DataType) -> int:
+    instant, zone = parse_instant(text), getattr(target, "tz", None)
+    nanos = instant.nanos - (instant.offset or 0) * 10**9
+    if zone is not None and instant.offset is None:
+        nanos = to_local(nanos, zone)
+    per = nanos_per_unit(target)
+    value = nanos // _DAY_NS * (_DAY_NS // per) if pa.types.is_date(target) else nanos // per
+    if not -(2**63) <= value < 2**63:
+        raise ExpressionError(f"{printable(text)!r} is beyond the range of {target}")
+    return value
 
 
 def _text_to_date(values: Data, target: pa.DataType) -> Data:
@@ -157,6 +206,14 @@ def _timestamp_to_time(values: Data, target: pa.DataType) -> Data:
 
 def _per_day(data_type: pa.DataType) -> pa.Scalar:
     return pa.scalar(_DAY_NS // nanos_per_unit(data_type), pa.int64())
+
+
+def _float_to_timestamp(values: Data, target: pa.DataType) -> Data:
+    return pc.cast(_float_to_integer(values, pa.int64()), target)
+
+
+def _stored_to_integer(values: Data, target: pa.DataType) -> Data:
+    return pc.cast(pc.cast(values, pa.int32() if values.type.bit_width == 32 else pa.int64()), target)
 
 
 def _timestamp_to_timestamp(values: Data, target: pa.DataType) -> Data:
@@ -205,6 +262,10 @@ _RULES: dict[tuple[str, str], _Rule] = {
     ("text", "timestamp"): _text_to_timestamp,
     **{("binary", kind): _binary_to for kind in ("boolean", "integer", "float", "decimal")},
     ("date", "text"): _date_to_text,
+    ("date", "integer"): _stored_to_integer,
+    ("time", "integer"): _stored_to_integer,
+    ("interval", "text"): duration_to_text,
+    ("float", "timestamp"): _float_to_timestamp,
     ("date", "date"): _date_to_date,
     ("time", "text"): time_to_text,
     ("timestamp", "text"): timestamp_to_text,

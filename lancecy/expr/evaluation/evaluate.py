@@ -21,7 +21,7 @@ from lancecy.encodings.arrow.columns import unsliced_rows
 from lancecy.errors import ExpressionError, FormatError
 from lancecy.expr.bound import Bound
 from lancecy.expr.describe import describe
-from lancecy.expr.evaluation import growth, json_functions
+from lancecy.expr.evaluation import calendar, growth, json_functions
 from lancecy.expr.evaluation.casts import cast_values
 from lancecy.expr.evaluation.constants import COMPARISONS, is_in, looked_up
 from lancecy.expr.evaluation.exact import compare, share_type
@@ -29,7 +29,7 @@ from lancecy.expr.evaluation.functions import FUNCTIONS
 from lancecy.expr.evaluation.patterns import match_like
 from lancecy.expr.evaluation.rows import by_group
 from lancecy.expr.evaluation.try_casts import try_cast_values
-from lancecy.expr.evaluation.values import add, divide, minus, remainder, repeated, storage, to_numpy
+from lancecy.expr.evaluation.values import divide, remainder, repeated, storage, to_numpy
 from lancecy.expr.kinds import family, plain_type
 from lancecy.expr.literals import array_of, scalar_of
 from lancecy.expr.nodes import Call, Column, Expr, Literal, walk
@@ -146,7 +146,10 @@ def _may_raise(call: Call) -> bool:
 
 _FAILING = frozenset(
     (
-        *"+ - * / % neg cast abs arrow unsafe_cast date_part date_trunc repeat replace".split(),
+        *"+ - * / % neg cast abs arrow unsafe_cast repeat replace".split(),
+        *"at_time_zone date_bin date_part date_trunc from_unixtime make_date make_time to_char to_date to_local_time".split(),
+        *"to_time to_timestamp to_timestamp_micros to_timestamp_millis to_timestamp_nanos to_timestamp_seconds".split(),
+        "to_unixtime",
         *"stored json_get json_get_string json_get_int json_get_float json_get_bool".split(),
         *"json_extract json_exists json_array_contains json_array_length".split(),
         *"factorial gcd lcm chr overlay translate encode decode".split(),
@@ -390,12 +393,12 @@ _KERNELS: dict[str, Callable[..., Any]] = {
     "not": pc.invert,
     "is_null": pc.is_null,
     "is_true": lambda values: pc.fill_null(values, False),
-    "+": add,
-    "-": pc.subtract_checked,
+    "+": calendar.plus,
+    "-": calendar.take_away,
     "*": pc.multiply_checked,
     "/": divide,
     "%": remainder,
-    "neg": minus,
+    "neg": calendar.negative,
     "||": lambda *values: growth.join("||", *values),
     "storage": _storage,
     "stored": json_functions.stored,

@@ -2,7 +2,9 @@
 
 :data:`FUNCTIONS` is the whole list. A parameter is one letter: ``s`` text, ``a`` text or
 what is written as text, ``y`` text or binary, ``f`` a number taken as floating point, ``d`` the same or a decimal, ``n`` a
-number as it is, ``l`` a list, ``t`` a date or timestamp, ``i`` an integer, ``w`` an integer as it is, ``r`` a struct, ``j`` JSON in its stored form, ``x`` anything, ``C`` a
+number as it is, ``l`` a list, ``t`` a date or timestamp, ``q`` a date, time, timestamp or text of one, ``p`` one of these or
+an interval, ``u`` a number or one of these, ``g`` an interval, ``z`` a timestamp, ``i`` an integer, ``k`` an integer or
+text of one, ``w`` an integer as it is, ``r`` a struct, ``j`` JSON in its stored form, ``x`` anything, ``C`` a
 constant handed over as a Python value (``CT`` text, ``CI`` an integer, ``CL`` a list, ``CS`` text, also written as a
 number or a boolean, or null), ``D`` the same or a column (``DT``, ``DI``, and ``DS`` text or what is written as text), where
 a null is an Arrow scalar. Of functions that make lists or compare their elements, ``L`` is a list and ``e`` an element, all
@@ -34,6 +36,8 @@ from lancecy.expr.evaluation import (
     mathematics,
     structs,
 )
+from lancecy.expr.evaluation import instant_functions as instants
+from lancecy.expr.evaluation.calendar import make_date, make_time
 from lancecy.expr.evaluation.constants import contains, is_ascii
 from lancecy.expr.evaluation.instants import date_part, date_trunc
 from lancecy.expr.evaluation.lists import element, length
@@ -357,8 +361,23 @@ FUNCTIONS: dict[str, Function] = {
     "coalesce": _function("x x*", _choice("coalesce()", pc.coalesce)),
     "greatest": _function("x x*", _choice("greatest()", _greatest)),
     "least": _function("x x*", _choice("least()", _extreme(pc.min_element_wise))),
-    "date_part": _function("CT t", date_part),
-    "date_trunc": _function("CT t", date_trunc),
+    "at_time_zone": _function("u CT CT?", instants.at_time_zone),
+    "date_bin": _function("g q q?", instants.date_bin),
+    "date_part": _function("CT p", lambda part, values: date_part(part, instants.as_instants(values))),
+    "date_trunc": _function("CT q", lambda part, values: date_trunc(part, instants.as_instants(values))),
+    "from_unixtime": _function("i CT?", instants.from_unixtime),
+    "make_date": _function("k k k", make_date),
+    "make_time": _function("k k k", make_time),
+    "to_char": _function("p s", instants.to_char),
+    "to_date": _function("u s*", instants.to_date),
+    "to_local_time": _function("z", instants.to_local_time),
+    "to_time": _function("q s*", instants.to_time),
+    "to_timestamp": _function("u s*", instants.to_timestamp),
+    "to_timestamp_micros": _function("u s*", instants.unix_reader("to_timestamp_micros", "us")),
+    "to_timestamp_millis": _function("u s*", instants.unix_reader("to_timestamp_millis", "ms")),
+    "to_timestamp_nanos": _function("u s*", instants.unix_reader("to_timestamp_nanos", "ns")),
+    "to_timestamp_seconds": _function("u s*", instants.unix_reader("to_timestamp_seconds", "s")),
+    "to_unixtime": _function("u s*", instants.to_unixtime),
     "array_has": _function("l x", list_search.has),
     "array_has_any": _function("l CL", list_search.has_any),
     "array_has_all": _function("L L", list_search.has_all),
@@ -434,6 +453,7 @@ ALIASES: dict[str, str] = {
     "arrays_overlap": "array_has_any",
     "char_length": "length",
     "character_length": "length",
+    "date_format": "to_char",
     "date_truncate": "date_trunc",
     "datepart": "date_part",
     "datetrunc": "date_trunc",
@@ -473,7 +493,7 @@ ALIASES: dict[str, str] = {
 COUNTS = ("array_length", "array_ndims", "array_position", "cardinality")
 """Functions whose numbers are unsigned in pylance."""
 
-LOWERED = ("array_has_all", "if", "ifnull", "mod", "nullif", "nvl2", "pi")
+LOWERED = ("array_has_all", "arrow_typeof", "if", "ifnull", "mod", "nullif", "nvl2", "pi")
 """Functions that the binder expresses by others."""
 
 CLOCK = ("current_date", "current_time", "current_timestamp", "now", "today")

@@ -6,7 +6,6 @@ other days. Such values are an error here, shown as stored.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
@@ -14,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancecy.errors import ExpressionError, nearest
-from lancecy.expr.evaluation.values import Data
-from lancecy.expr.times import nanos_per_unit
+from lancecy.expr.evaluation.values import Data, by_chunk
+from lancecy.expr.periods import unit_name
+from lancecy.expr.times import day_number, nanos_per_unit
 
 __all__ = ["check_years", "date_part", "date_trunc", "day_numbers", "on_clock", "whole_units"]
 
@@ -25,8 +25,8 @@ _YEARS = (-32_000, 32_000)
 
 
 def _stored(values: Data) -> Data:
-    """The stored integers of dates and timestamps."""
-    stored = pa.int32() if pa.types.is_date32(values.type) else pa.int64()
+    """The stored integers of dates, times, timestamps and lengths."""
+    stored = pa.int32() if values.type.bit_width == 32 else pa.int64()
     return pc.cast(pc.cast(values, stored), pa.int64())
 
 
@@ -54,14 +54,8 @@ def check_years(values: Data, first: int, last: int, what: str) -> None:
         A value lies outside; the message has it as stored.
     """
     unit = nanos_per_unit(values.type)
-    low, high = _january(first) * _DAY_NS // unit, _january(last + 1) * _DAY_NS // unit - 1
+    low, high = day_number(first) * _DAY_NS // unit, day_number(last + 1) * _DAY_NS // unit - 1
     _check_stored(on_clock(values), low, high, f"outside the years {first} to {last}, as {what} has them")
-
-
-def _january(year: int) -> int:
-    """Days from 1970-01-01 to the first day of a year of the Gregorian calendar, which repeats every 400 years."""
-    cycles, rest = divmod(year, 400)
-    return dt.date(rest + 400, 1, 1).toordinal() - dt.date(1970, 1, 1).toordinal() + (cycles - 1) * 146_097
 
 
 def on_clock(values: Data) -> Data:
@@ -106,6 +100,7 @@ def day_numbers(values: Data) -> Data:
 
 _PARTS: dict[str, Callable[[Any], Any]] = {
     "year": pc.year,
+    "isoyear": pc.iso_year,
     "quarter": pc.quarter,
     "month": pc.month,
     "week": pc.iso_week,
@@ -116,33 +111,118 @@ _PARTS: dict[str, Callable[[Any], Any]] = {
     "hour": pc.hour,
     "minute": pc.minute,
     "second": pc.second,
+    "millisecond": lambda values: _of_minute(values, 10**6),
+    "microsecond": lambda values: _of_minute(values, 10**3),
+    "nanosecond": lambda values: _of_minute(values, 1),
 }
-_CLOCK = frozenset(("hour", "minute", "second", "millisecond", "microsecond"))
-_TRUNC = frozenset(("year", "quarter", "month", "week", "day")) | _CLOCK
+_CLOCK = frozenset(("hour", "minute", "second", "millisecond", "microsecond", "nanosecond"))
+_TRUNC = frozenset(("year", "quarter", "month", "week", "day")) | (_CLOCK - {"nanosecond"})
+_NS_OF = {
+    "week": 7 * _DAY_NS,
+    "day": _DAY_NS,
+    "hour": 3600 * 10**9,
+    "minute": 60 * 10**9,
+    "second": 10**9,
+    "millisecond": 10**6,
+    "microsecond": 10**3,
+    "nanosecond": 1,
+}
+_OTHER_NAMES = {"qtr": "quarter"}
+
+
+def _of_minute(values: Data, per: int) -> Data:
+    """What the second's hand shows, in units of so many nanoseconds: whole seconds and below."""
+    clock = on_clock(values)
+    unit = nanos_per_unit(clock.type)
+    stored = _stored(clock)
+    rest = pc.subtract(stored, pc.multiply(whole_units(stored, 60 * 10**9 // unit), 60 * 10**9 // unit))
+    return pc.multiply(rest, unit // per) if unit >= per else pc.divide(rest, per // unit)
 
 
 def date_part(part: str, values: Data) -> Data:
-    """Part of each date as int32; "epoch" gives the seconds since 1970 as float64.
+    """Part of each date, time or interval as int32, nanoseconds as int64; "epoch" gives seconds as float64.
+
+    Of a length of time, all whole hours, minutes and so on.
 
     Raises
     ------
     ExpressionError
-        The part is unknown, or a date is outside the years it is defined for.
+        The part is unknown, the values have none, or a date is outside the years it is defined for.
     """
-    name = part.lower()
-    if name == "epoch":
-        per_second = 10**9 / nanos_per_unit(values.type)
-        return pc.divide(pc.cast(_stored(values), pa.float64(), safe=False), per_second)
-    if name not in _PARTS:
+    name = _OTHER_NAMES.get(part.lower()) or unit_name(part) or part.lower()
+    kind = values.type
+    if name not in _PARTS and name != "epoch":
         raise _unknown_part(part, [*_PARTS, "epoch"])
+    if pa.types.is_interval(kind):
+        return by_chunk(lambda chunk: _part_of_periods(name, chunk), values)
+    if name == "epoch":
+        per_second = 10**9 / nanos_per_unit(kind)
+        return pc.divide(pc.cast(_stored(values), pa.float64(), safe=False), per_second)
+    result = pa.int64() if name == "nanosecond" else pa.int32()
+    if pa.types.is_duration(kind):
+        return _cast_part(_part_of_lengths(name, values), result, name)
+    if pa.types.is_time(kind):
+        if name not in _CLOCK:
+            raise _no_part(name, kind, sorted(_CLOCK))
+        return pc.cast(_PARTS[name](values), result)
     check_years(values, *_YEARS, "date_part()")
-    if name in _CLOCK and pa.types.is_date(values.type):
+    if name in _CLOCK and pa.types.is_date(kind):
         values = pc.cast(values, pa.timestamp("s"))
-    return pc.cast(_PARTS[name](values), pa.int32())
+    return pc.cast(_PARTS[name](values), result)
+
+
+def _part_of_lengths(name: str, values: Data) -> Data:
+    if name not in _NS_OF:
+        raise _no_part(name, values.type, list(_NS_OF))
+    unit, stored = nanos_per_unit(values.type), _stored(values)
+    size = _NS_OF[name]
+    return pc.divide(stored, size // unit) if size >= unit else pc.multiply_checked(stored, unit // size)
+
+
+def _part_of_periods(name: str, values: pa.Array) -> pa.Array:
+    """Parts of calendar intervals, each with its sign: years and months, weeks and days, hours, minutes and below."""
+    if name not in _OF_PERIODS:
+        raise _no_part(name, values.type, list(_OF_PERIODS))
+    found = [None if value is None else _part_of_period(name, *value) for value in values.to_pylist()]
+    if name == "epoch":
+        return pa.array(found, pa.float64())
+    return _cast_part(pa.array(found, pa.int64()), pa.int64() if name == "nanosecond" else pa.int32(), name)
+
+
+_OF_PERIODS = ("year", "month", *_NS_OF, "epoch")
+
+
+def _part_of_period(name: str, months: int, days: int, nanos: int) -> float:
+    if name == "epoch":
+        return (months * 30 + days) * 86_400 + nanos / 10**9
+    if name in ("year", "month"):
+        return _cut(months, 12) if name == "year" else _rest(months, 12)
+    if name in ("week", "day"):
+        return _cut(days, 7) if name == "week" else days
+    whole = {"hour": 0, "minute": _NS_OF["hour"]}.get(name, _NS_OF["minute"])
+    return _cut(_rest(nanos, whole) if whole else nanos, _NS_OF[name])
+
+
+def _cut(value: int, size: int) -> int:
+    """Divided, rounded towards zero."""
+    return abs(value) // size * (-1 if value < 0 else 1)
+
+
+def _rest(value: int, size: int) -> int:
+    return value - _cut(value, size) * size
+
+
+def _cast_part(found: Data, kind: pa.DataType, name: str) -> Data:
+    try:
+        return pc.cast(found, kind)
+    except pa.ArrowInvalid as error:
+        raise ExpressionError(
+            f"date_part({name!r}) of an interval is beyond {kind}; ask for a larger unit"
+        ) from error
 
 
 def date_trunc(part: str, values: Data) -> Data:
-    """Start of the year, month, ... of each date, in the same type.
+    """Start of the year, month, ... of each date or time, in the same type.
 
     Raises
     ------
@@ -152,6 +232,10 @@ def date_trunc(part: str, values: Data) -> Data:
     name = part.lower()
     if name not in _TRUNC:
         raise _unknown_part(part, sorted(_TRUNC))
+    if pa.types.is_time(values.type):
+        if name not in _CLOCK:
+            raise _no_part(name, values.type, sorted(_CLOCK & _TRUNC))
+        return _trunc_times(name, values)
     if name in _CLOCK and pa.types.is_date(values.type):
         return values
     check_years(values, *_YEARS, "date_trunc()")
@@ -163,6 +247,13 @@ def date_trunc(part: str, values: Data) -> Data:
     return found
 
 
+def _trunc_times(name: str, values: Data) -> Data:
+    per = max(_NS_OF[name] // nanos_per_unit(values.type), 1)
+    stored = _stored(values)
+    found = pc.subtract(stored, pc.subtract(stored, pc.multiply(whole_units(stored, per), per)))
+    return pc.cast(pc.cast(found, pa.int32() if values.type.bit_width == 32 else pa.int64()), values.type)
+
+
 def _as_array(values: Data) -> Data:
     return pa.repeat(values, 1) if isinstance(values, pa.Scalar) else values
 
@@ -170,3 +261,7 @@ def _as_array(values: Data) -> Data:
 def _unknown_part(part: str, known: list[str]) -> ExpressionError:
     close = nearest(part.lower(), known) or known
     return ExpressionError(f"a date has no part {part!r}; did you mean {', '.join(close)}?")
+
+
+def _no_part(name: str, kind: pa.DataType, known: list[str]) -> ExpressionError:
+    return ExpressionError(f"{kind} has no part {name!r}; it has {', '.join(known)}")

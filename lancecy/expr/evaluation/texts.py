@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 
 from lancecy.expr.evaluation.instants import check_years
 from lancecy.expr.evaluation.values import Data, by_chunk
+from lancecy.expr.times import nanos_per_unit
 
-__all__ = ["float_to_text", "time_to_text", "timestamp_to_text"]
+__all__ = ["duration_to_text", "float_to_text", "time_to_text", "timestamp_to_text"]
 
 # Digits of a second come in threes, as few as keep the value.
 _FRACTION = r"(?:\.0+|(\.[0-9]{3})(?:000|000000)|(\.[0-9]{6})000)(Z|[+-][0-9]{4})?$"
@@ -123,6 +124,50 @@ def timestamp_to_text(values: Data, target: pa.DataType) -> Data:
         return texts
     texts = pc.replace_substring_regex(texts, pattern=r"[+-]0000$", replacement="Z")
     return pc.replace_substring_regex(texts, pattern=r"([+-][0-9]{2})([0-9]{2})$", replacement=r"\1:\2")
+
+
+def duration_to_text(values: Data, target: pa.DataType, iso: bool = False) -> Data:
+    """Days, hours, minutes and seconds with the digits of the unit, each with its sign; or the form of ISO 8601.
+
+    Parameters
+    ----------
+    values : pa.Array, pa.ChunkedArray or pa.Scalar of durations
+    target : pa.DataType
+        Of text.
+    iso : bool
+        ``PT3723.5S`` instead.
+
+    Examples
+    --------
+    >>> duration_to_text(pa.array([-3_723_500], pa.duration("ms")), pa.string()).to_pylist()
+    ['0 days -1 hours -2 mins -3.500 secs']
+    """
+    per = 10**9 // nanos_per_unit(values.type)
+    write = _iso_length if iso else _length
+
+    def of_chunk(chunk: pa.Array) -> pa.Array:
+        coded = pc.cast(chunk, pa.int64()).dictionary_encode()
+        texts = [None if value is None else write(value, per) for value in coded.dictionary.to_pylist()]
+        return pa.array(texts, target).take(coded.indices)
+
+    return by_chunk(of_chunk, values)
+
+
+def _length(value: int, per: int) -> str:
+    sign, (seconds, below) = "-" if value < 0 else "", divmod(abs(value), per)
+    parts = seconds // 86_400, seconds // 3600 % 24, seconds // 60 % 60
+    days, hours, minutes = (f"{sign if part else ''}{part}" for part in parts)
+    digits = f".{below:0{len(str(per)) - 1}}" if per > 1 else ""
+    last = f"{sign if seconds % 60 or below else ''}{seconds % 60}{digits}"
+    return f"{days} days {hours} hours {minutes} mins {last} secs"
+
+
+def _iso_length(value: int, per: int) -> str:
+    if value == 0:
+        return "P0D"
+    seconds, below = divmod(abs(value), per)
+    digits = f".{below:0{len(str(per)) - 1}}".rstrip("0") if below else ""
+    return f"{'-' if value < 0 else ''}PT{seconds}{digits}S"
 
 
 def _short(texts: Data) -> Data:

@@ -12,9 +12,10 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from lancecy.encodings.arrow import conversions
-from lancecy.expr.evaluation.casts import cast_values
+from lancecy.expr.evaluation.casts import cast_values, read_instants
 from lancecy.expr.evaluation.values import Data, by_chunk, to_numpy
 from lancecy.expr.kinds import family, int_limits
 
@@ -28,12 +29,13 @@ _DAY = (
 )
 _CLOCK = r"([01][0-9]|2[0-3])(:[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?)?"
 _ZONE = "(Z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)"
+_RARE_DAY = r"^\s*[0-9]{4}(-[0-9]{1,2}-[0-9]{1,2}|[0-9]{4}\s*$)"
 _FORMS = {
     "boolean": "(?i)^(true|false|0|1)$",
     "integer": "^-?[0-9]+$",
     "decimal": f"(?i)^{_NUMBER}(e[+-]?[0-9]{{1,10}})?$",
     "float": rf"(?i)^({_NUMBER}(e[+-]?[0-9]+)?|[+-]?(inf(inity)?|nan(\([a-z0-9_]*\))?))$",
-    "date": f"^{_DAY}([ T]{_CLOCK})?$",
+    "date": f"^{_DAY}([ T]{_CLOCK}{_ZONE}?)?$",
     "time": f"^{_CLOCK}$",
 }
 """What text of each family looks like."""
@@ -94,9 +96,22 @@ def _looked_up(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _converted(values: pa.Array, target: pa.DataType) -> pa.Array:
     wanted = to_numpy(pc.fill_null(_candidates(values, target), False))
+    rare = _rare(values, target, wanted)
     found = _halved(values.filter(conversions.array_of(wanted)), target)
+    if rare.any():
+        found.append(read_instants(values.filter(conversions.array_of(rare)), target, is_tried=True))
     parts = pa.chunked_array(found, target).combine_chunks()
-    return parts.take(conversions.array_of(np.cumsum(wanted) - 1, ~wanted))
+    places = np.cumsum(wanted) - 1
+    places[rare] = wanted.sum() + np.arange(rare.sum())
+    return parts.take(conversions.array_of(places, ~(wanted | rare)))
+
+
+def _rare(values: pa.Array, target: pa.DataType, wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Texts that may be dates in forms that only constants and few columns have."""
+    if family(values.type) != "text" or family(target) not in ("date", "timestamp"):
+        return np.zeros(len(values), bool)
+    loose = to_numpy(pc.fill_null(pc.match_substring_regex(values, pattern=_RARE_DAY), False))
+    return loose & ~wanted  # type: ignore[no-any-return]
 
 
 def _candidates(values: pa.Array, target: pa.DataType) -> pa.BooleanArray:
@@ -118,10 +133,7 @@ def _candidates(values: pa.Array, target: pa.DataType) -> pa.BooleanArray:
 
 def _texts(values: pa.Array, target: pa.DataType) -> pa.BooleanArray:
     kind = family(target)
-    if kind == "timestamp":
-        form = f"^{_DAY}[ T]{_CLOCK}{_ZONE}$" if target.tz else _FORMS["date"]
-    else:
-        form = _FORMS.get(kind, "")
+    form = _FORMS["date" if kind == "timestamp" else kind] if kind in (*_FORMS, "timestamp") else ""
     shaped = pc.if_else(pc.match_substring_regex(values, pattern=form), values, None)
     if kind in ("integer", "decimal"):
         near = _strict(shaped, pa.float64())
@@ -135,8 +147,9 @@ def _texts(values: pa.Array, target: pa.DataType) -> pa.BooleanArray:
 
 
 def _numbers(values: pa.Array, target: pa.DataType) -> pa.BooleanArray:
-    if family(target) == "integer":
-        low, high = (float(limit) for limit in int_limits(target))
+    if family(target) in ("integer", "timestamp"):
+        whole = target if family(target) == "integer" else pa.int64()
+        low, high = (float(limit) for limit in int_limits(whole))
         low, high = low - 1, high + 1
     elif family(target) == "decimal":
         high = 10.0 ** (target.precision - target.scale)

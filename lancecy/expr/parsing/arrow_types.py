@@ -32,7 +32,7 @@ _PLAIN = {
     "Date64": pa.date64(),
 }
 _UNITS = {"Second": "s", "Millisecond": "ms", "Microsecond": "us", "Nanosecond": "ns"}
-_UNITS |= {short: short for short in _UNITS.values()}
+_UNITS |= {short: short for short in _UNITS.values()} | {"µs": "us"}
 _WITH_UNITS = {"Time32": pa.time32, "Time64": pa.time64, "Timestamp": pa.timestamp, "Duration": pa.duration}
 _WITH_DIGITS = {"Decimal128": (pa.decimal128, 38), "Decimal256": (pa.decimal256, 76)}
 _LISTS = {"List": pa.list_, "LargeList": pa.large_list}

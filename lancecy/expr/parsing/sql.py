@@ -37,8 +37,8 @@ from lancecy.expr.nodes import (
 from lancecy.expr.parsing.arrow_types import arrow_type
 from lancecy.expr.parsing.key_comparison import key_comparison
 from lancecy.expr.parsing.number_lists import cut_lists
-from lancecy.expr.parsing.sql_dialect import data_type, dialect, free_names, syntax_error
-from lancecy.expr.times import parse_interval
+from lancecy.expr.parsing.sql_dialect import data_type, dialect, free_names, interval_text, syntax_error
+from lancecy.expr.periods import PERIOD_TYPE, parse_period
 from lancecy.limits import DEFAULT_LIMITS
 
 __all__ = ["from_sql"]
@@ -324,7 +324,11 @@ def _arrow_cast(args: tuple[Expr, ...]) -> Expr:
         raise ExpressionError(
             "arrow_cast takes a value and the name of an Arrow type, as in arrow_cast(x, 'Int8')"
         )
-    return _cast_to(args[0], arrow_type(args[1].value))
+    target = arrow_type(args[1].value)
+    if isinstance(args[0], Literal) or not pa.types.is_timestamp(target) or target.tz in (None, "UTC"):
+        return _cast_to(args[0], target)
+    # The clock of values without a zone is that of the new one, as in pylance.
+    return Call("at_time_zone", (args[0], Literal(target.tz), Literal(target.unit)))
 
 
 def _try_cast(reader: _Reader, node: Any) -> Expr:
@@ -332,15 +336,19 @@ def _try_cast(reader: _Reader, node: Any) -> Expr:
 
 
 def _interval(reader: _Reader, node: Any) -> Expr:
-    unit = node.args.get("unit")
-    nanos = parse_interval(str(node.this.this), "" if unit is None else str(unit.name))
-    if nanos % 1000:
+    """An interval: a length if it has neither months nor days."""
+    text, unit = interval_text(node)
+    period = parse_period(text, unit)
+    if (period.months or period.days) and period.is_stored:
+        return Literal(period.stored, PERIOD_TYPE)
+    nanos = period.length()
+    if nanos % 1000 and abs(nanos) < 2**63:
         return Literal(nanos, pa.duration("ns"))
     # Microseconds, unless there are too many of them.
     for name, per in (("us", 10**3), ("ms", 10**6), ("s", 10**9)):
         if nanos % per == 0 and -(2**63) <= nanos // per < 2**63:
             return Literal(nanos // per, pa.duration(name))
-    raise ExpressionError(f"interval {printable(node.this.this)!r} is longer than any column could hold")
+    raise ExpressionError(f"interval {printable(text)!r} is longer than any column could hold")
 
 
 def _function(reader: _Reader, node: Any) -> Expr:
@@ -377,6 +385,10 @@ def _bracket(reader: _Reader, node: Any) -> Expr:
 
 def _extract(reader: _Reader, node: Any) -> Expr:
     return Call("date_part", (Literal(str(node.this.name).lower()), reader.read(node.args["expression"])))
+
+
+def _at_time_zone(reader: _Reader, node: Any) -> Expr:
+    return Call("at_time_zone", (reader.read(node.this), reader.read(node.args["zone"])))
 
 
 def _substring(reader: _Reader, node: Any) -> Expr:
@@ -434,6 +446,7 @@ _HANDLERS: dict[str, tuple[Callable[[_Reader, Any], Expr], frozenset[str]]] = {
     ),
     "Bracket": (_bracket, frozenset({"this", "expressions"})),
     "Extract": (_extract, _TWO),
+    "AtTimeZone": (_at_time_zone, frozenset({"this", "zone"})),
     "Substring": (_substring, frozenset({"this", "start", "length"})),
     "Trim": (_trim, frozenset({"this", "expression", "position"})),
     "StrPosition": (

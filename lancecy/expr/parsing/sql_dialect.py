@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from lancecy.errors import ExpressionError, nearest, printable
 
-__all__ = ["data_type", "dialect", "free_names", "syntax_error"]
+__all__ = ["data_type", "dialect", "free_names", "interval_text", "syntax_error"]
 
 
 _NEEDED = "sqlglot 30.30 or newer"
@@ -168,6 +168,27 @@ _OPERANDS = frozenset({"NULL", "TRUE", "FALSE", "CASE", "VAR", "IDENTIFIER"})
 _PREFIXES = {"NOT": _SIGNS - {"PLUS", "DASH"}, "INTERVAL": _FOLLOWERS - {"PLUS", "DASH"}}
 
 
+# sqlglot takes the first number and the first unit out of an interval, and drops the text around them unread.
+_HIDDEN = {ord("0") + digit: 0xE000 + digit for digit in range(10)}
+_SHOWN = {hidden: shown for shown, hidden in _HIDDEN.items()}
+
+
+def interval_text(node: Any) -> tuple[str, str]:
+    """The text and the unit of an interval as written; the unit may be empty.
+
+    Raises
+    ------
+    ExpressionError
+        It has a range of units, or no text.
+    """
+    unit = node.args.get("unit")
+    if type(node.this).__name__ != "Literal" or type(unit).__name__ not in ("NoneType", "Var"):
+        raise ExpressionError(
+            f"{printable(node.sql().translate(_SHOWN))} is no interval; write it as interval '1 month 2 days'"
+        )
+    return str(node.this.this).translate(_SHOWN), "" if unit is None else str(unit.name)
+
+
 def free_names(tokens: Sequence[Any]) -> None:
     """Turn keywords that can only be names into names, and the text of ``date "2024-05-01"`` into a string, in place.
 
@@ -186,6 +207,8 @@ def free_names(tokens: Sequence[Any]) -> None:
             kind = "VAR"
         if kind == "RAW_STRING" and previous in _LITERALS:
             token.token_type = type(token.token_type).STRING
+        if kind == "STRING" and previous == "INTERVAL":
+            token.text = token.text.translate(_HIDDEN)
         # A NOT in front of an operand still expects it; a NOT behind one (NOT IN, NOT LIKE) does not.
         wanted = kind in _OPENERS or (wanted and kind == "NOT")
         previous = kind
