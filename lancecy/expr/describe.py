@@ -57,7 +57,7 @@ def describe_type(data_type: pa.DataType | None) -> str:
         return f"decimal({data_type.precision}, {data_type.scale})"
     if isinstance(data_type, pa.BaseExtensionType):
         return printable(data_type)
-    if pa.types.is_duration(data_type):
+    if pa.types.is_duration(data_type) or pa.types.is_interval(data_type):
         return "interval"
     if is_clock(data_type):
         return "timestamp(9)"

@@ -48,7 +48,7 @@ MESSAGES = {
     "decode('abc', 'hex') = X'00'": r"decode\(\): b'abc' is not hex: Odd-length",
     "decode('YX==', 'base64') = X'00'": r"decode\(\): b'YX==' is not base64: its last characters",
     "concat(s, l) = 'a'": r"concat\(\) needs text, but l is list<.*>; name an element or a field of it",
-    "concat(s, interval '1 day') = 'a'": r"concat\(\) needs text, but interval .* is interval; CAST it to bigint",
+    "concat(s, interval '1 day') = 'a'": r"concat\(\) needs text, but interval .* is interval; take a part of it",
     "chr(55296) = 'a'": r"chr\(\) of 55296: characters have the numbers",
     "chr(-1) = 'a'": r"chr\(\) of -1: characters have the numbers",
     "overlay('abc', 'x', 0) = 'a'": r"overlay\(\) counts positions from 1, not from 0",

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from lancecy.errors import ExpressionError
-from lancecy.expr.binding.arithmetic import cast_to
+from lancecy.expr.binding.arithmetic import as_length, cast_to
 from lancecy.expr.binding.binder import Binder, counted
 from lancecy.expr.describe import describe, describe_type
 from lancecy.expr.evaluation.functions import Function
@@ -177,7 +177,7 @@ def _series(binder: Binder, call: Call, spec: Function, other: Other) -> Expr:
     if not kinds:
         return binder.finish(call.op, tuple(other(binder, call, arg, "i") for arg in call.args))
     target = common_type(kinds[0], kinds[-1])
-    step = found[2] if len(found) == 3 else None
+    step = as_length(found[2]) if len(found) == 3 else None
     is_step = step is not None and (family(step.type) == "interval" or _is_null(step))
     alike = all(_is_null(one) or family(one.type) == family(kinds[0]) for one in found[:2])
     if step is None or not is_step or not alike or target is None:
