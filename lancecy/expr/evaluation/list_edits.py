@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lancecy.encodings.arrow.conversions import scalar_of
 from lancecy.errors import ExpressionError
 from lancecy.expr.evaluation import growth
 from lancecy.expr.evaluation.list_keys import keys
@@ -227,7 +228,7 @@ def sliced(lists: Data, first: Data, last: Data, step: Data = None) -> Data:
         kind = list_of(of.values.type, values.type)
         return from_index("array_slice()", kind, [of.values], places, reach, valid)
 
-    return by_rows(run, lists, first, last, pa.scalar(1) if step is None else step)
+    return by_rows(run, lists, first, last, scalar_of(1) if step is None else step)
 
 
 def sort(lists: Data, order: str | None = "ASC", nulls: str | None = "NULLS FIRST") -> Data:

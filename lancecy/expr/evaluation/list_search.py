@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancecy.encodings.arrow.conversions import scalar_of
 from lancecy.expr.evaluation.list_keys import keys, keys_of_all
 from lancecy.expr.evaluation.lists import (
     Flags,
@@ -151,7 +152,7 @@ def position(lists: Data, sought: Data, start: Data = None) -> Data:
         found[owners] = flat.places[hits[order]] + 1
         return pa.array(found, mask=found == 0)
 
-    return by_rows(run, lists, sought, pa.scalar(1) if start is None else start)
+    return by_rows(run, lists, sought, scalar_of(1) if start is None else start)
 
 
 def positions(lists: Data, sought: Data) -> Data:
@@ -176,7 +177,7 @@ def remove(many: int | None) -> Callable[..., Data]:
         part = Flat(flat.values, flat.rows, flat.sizes, flat.valid & known)
         return taken(list_of(flat.values.type, values.type), part, kept & known[flat.rows])
 
-    default = pa.scalar(_ALL if many is None else many)
+    default = scalar_of(_ALL if many is None else many)
     return lambda lists, sought, count=default: by_rows(run, lists, sought, count)
 
 
@@ -200,7 +201,7 @@ def replace(many: int | None) -> Callable[..., Data]:
         kind = list_of(flat.values.type, values.type)
         return from_index("array_replace()", kind, [flat.values, elements], places, flat.sizes, flat.valid)
 
-    default = pa.scalar(_ALL if many is None else many)
+    default = scalar_of(_ALL if many is None else many)
     return lambda lists, sought, other, count=default: by_rows(run, lists, sought, other, count)
 
 

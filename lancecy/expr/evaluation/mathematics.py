@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lancecy.encodings.arrow.conversions import values_of
 from lancecy.errors import ExpressionError
 from lancecy.expr.evaluation.rows import by_group, is_data, rows_of
 from lancecy.expr.evaluation.values import Data, by_chunk, rounded, truncated
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 _LAST = 20
-_FACTORIALS = pa.array([math.factorial(number) for number in range(_LAST + 1)], pa.int64())
+_FACTORIALS = values_of([math.factorial(number) for number in range(_LAST + 1)], pa.int64())
 _MOST = np.uint64(2**63 - 1)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancecy.encodings.arrow.conversions import scalar_of
 from lancecy.errors import ExpressionError
 from lancecy.expr.evaluation import growth
 from lancecy.expr.evaluation.lists import by_rows, integers_of, with_nulls
@@ -33,9 +34,9 @@ def series(name: str, closed: bool) -> Callable[..., Data]:
 
     def call(first: Data, last: Data = None, step: Data = None) -> Data:
         if last is None:
-            first, last = pa.scalar(0), first
+            first, last = scalar_of(0), first
         kind = pa.int64() if pa.types.is_integer(first.type) else first.type
-        one = pa.scalar(1)
+        one = scalar_of(1)
         return by_rows(
             lambda rows, *ends: _lists(name, kind, closed, rows, *ends),
             first,
