@@ -8,6 +8,8 @@
 ``describe``     a tree to SQL text
 ``kinds``        families of types, common types
 ``times``        dates and intervals as text and as integers
+``periods``      intervals of months, days and a time
+``type_names``   names of Arrow types as pylance writes them
 ``literals``     constants fitted to the types they are compared with
 ``clock``        ``now()`` and the like, replaced by the time at which a scan is described
 ``bound``        a tree bound to a schema
