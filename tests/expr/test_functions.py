@@ -570,12 +570,12 @@ def test_values_made_of_nulls_do_not_refuse_a_call() -> None:
         "CASE WHEN i > 1 THEN 10 / coalesce(i, 0) END": [None, 5],
         "factorial(coalesce(i, -1)) + 1": [2, 3],
     }.items():
-        bound = bind(parse(text), table.schema)
+        bound = bind(parsed(text), table.schema)
         assert evaluate(bound, table).to_pylist() == expected
         assert evaluate(bound, table.slice(0, 0)).type == bound.type
     for text in ["split_part(s, 'a', 0)", "regexp_like(s, '(')", "lower(i)", "coalesce(s, i)"]:
         with pytest.raises(ExpressionError):
-            bind(parse(text), table.schema)
+            bind(parsed(text), table.schema)
 
 
 def test_documentation_lists_every_function() -> None:
