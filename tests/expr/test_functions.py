@@ -578,6 +578,12 @@ def test_values_made_of_nulls_do_not_refuse_a_call() -> None:
             bind(parsed(text), table.schema)
 
 
+def test_extremes_of_nulls_are_null() -> None:
+    table = pa.table({"i": [1, 2], "n": pa.nulls(2)})
+    for text in ["greatest(NULL, NULL)", "least(n, NULL)"]:
+        assert evaluate(bind(parsed(text), table.schema), table).to_pylist() == [None, None]
+
+
 def test_documentation_lists_every_function() -> None:
     page = (Path(__file__).parents[2] / ".docs" / "filters.md").read_text()
     listed = page[page.index("\n## Functions") :]
