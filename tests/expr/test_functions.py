@@ -560,6 +560,30 @@ def test_extremes_of_fixed_size_binary_are_those_of_the_rows_of_a_slice() -> Non
         assert found == [best(v for v in pair if v is not None) for pair in rows]
 
 
+def test_values_made_of_nulls_do_not_refuse_a_call() -> None:
+    table = pa.table({"s": ["a1", "a22"], "i": [1, 2]})
+    for text, expected in {
+        "10 / regexp_count(s, 'a')": [10, 10],
+        "CAST(concat(substr(s, 2), '') AS int) + 1": [2, 23],
+        "TRY_CAST(coalesce(s, 'none') AS int)": [None, None],
+        "to_date(concat('2024-01-0', i))": [dt.date(2024, 1, 1), dt.date(2024, 1, 2)],
+        "CASE WHEN i > 1 THEN 10 / coalesce(i, 0) END": [None, 5],
+        "factorial(coalesce(i, -1)) + 1": [2, 3],
+    }.items():
+        bound = bind(parsed(text), table.schema)
+        assert evaluate(bound, table).to_pylist() == expected
+        assert evaluate(bound, table.slice(0, 0)).type == bound.type
+    for text in ["split_part(s, 'a', 0)", "regexp_like(s, '(')", "lower(i)", "coalesce(s, i)"]:
+        with pytest.raises(ExpressionError):
+            bind(parsed(text), table.schema)
+
+
+def test_extremes_of_nulls_are_null() -> None:
+    table = pa.table({"i": [1, 2], "n": pa.nulls(2)})
+    for text in ["greatest(NULL, NULL)", "least(n, NULL)"]:
+        assert evaluate(bind(parsed(text), table.schema), table).to_pylist() == [None, None]
+
+
 def test_documentation_lists_every_function() -> None:
     page = (Path(__file__).parents[2] / ".docs" / "filters.md").read_text()
     listed = page[page.index("\n## Functions") :]

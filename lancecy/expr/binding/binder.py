@@ -18,6 +18,7 @@ from lancecy.expr.binding.arithmetic import cast_to, same_intervals
 from lancecy.expr.describe import describe, describe_type
 from lancecy.expr.evaluation.evaluate import compute
 from lancecy.expr.evaluation.functions import ALIASES, BARE_CLOCK, CLOCK, COUNTS, unknown_function
+from lancecy.expr.evaluation.values import Data
 from lancecy.expr.kinds import common_type, family, is_clock, plain_type
 from lancecy.expr.literals import settle
 from lancecy.expr.nodes import Call, Column, Expr, Literal, literal_from_scalar, walk
@@ -271,9 +272,14 @@ class Binder:
         table = None if constant else self._sample(call)
         try:
             found = compute(call, table)
-        except (pa.ArrowException, OverflowError, TypeError) as error:
-            why = str(error).split("\n", maxsplit=1)[0]
-            raise ExpressionError(f"{describe(call, 10)} does not work: {why}") from error
+        except _FAILURES as error:
+            empty = None if table is None else _without_rows(call, table)
+            if empty is None and isinstance(error, ExpressionError):
+                raise
+            if empty is None:
+                why = str(error).split("\n", maxsplit=1)[0]
+                raise ExpressionError(f"{describe(call, 10)} does not work: {why}") from error
+            found = empty
         # Lists, structs and maps have no literals.
         if isinstance(found, pa.Scalar) and not (found.is_valid and pa.types.is_nested(found.type)):
             return literal_from_scalar(found)
@@ -288,6 +294,28 @@ class Binder:
         rows = 0 if any(isinstance(node, Call) and node.op == "map" for node in walk(call)) else 1
         fields = [self.schema.field(self.names.positions[name]).with_nullable(True) for name in names]
         return pa.table([pa.nulls(rows, field.type) for field in fields], schema=pa.schema(fields))
+
+
+_FAILURES = (pa.ArrowException, OverflowError, TypeError, ExpressionError)
+
+
+def _without_rows(call: Call, sample: pa.Table) -> Data | None:
+    """What a call that fails on a row of nulls gives for no rows; None if its constants or types are to blame.
+
+    Functions such as coalesce() and concat() make values of nulls, which rows of the table need not have.
+    """
+    if sample.num_columns == 0:
+        return None
+    try:
+        made = [compute(arg, sample) for arg in call.args if not isinstance(arg, Literal)]
+        if not any(one.is_valid if isinstance(one, pa.Scalar) else one.null_count < len(one) for one in made):
+            return None
+    except _FAILURES:
+        pass
+    try:
+        return compute(call, sample.slice(0, 0))
+    except _FAILURES:
+        return None
 
 
 Rule: TypeAlias = Callable[[Binder, Call, bool], Expr]

@@ -131,9 +131,10 @@ def _compare(binder: Binder, op: str, left: Expr, right: Expr) -> Expr:
     if target is not None and family(target) == "null":
         return Literal(None, _BOOL)
     if target is None or family(target) not in COMPARABLE:
+        remedy = "CAST one side" if target is None else "name an element or a field of each"
         raise ExpressionError(
             f"{describe(left)} is {describe_type(left.type)} and {describe(right)} is "
-            f"{describe_type(right.type)}: these cannot be compared; CAST one side"
+            f"{describe_type(right.type)}: these cannot be compared; {remedy}"
         )
     if not share_type(left.type or pa.null(), right.type or pa.null()):
         return Call(op, (left, right), _BOOL)

@@ -158,7 +158,15 @@ def function(binder: Binder, call: Call, wide: bool) -> Expr:
     if len(call.args) < spec.least or (spec.most is not None and len(call.args) > spec.most):
         raise _wrong_count(call, spec.least, spec.most)
     if spec.parameters == ("x", "x*"):
-        return binder.finish(name, tuple(binder.alike(f"{call.op}()", list(call.args), wide)))
+        found = binder.alike(f"{call.op}()", list(call.args), wide)
+        if name != "coalesce" and family(found[0].type) == "null":
+            return found[0]
+        if name != "coalesce" and family(found[0].type) not in COMPARABLE:
+            raise ExpressionError(
+                f"{call.op}() compares its values, and {describe_type(found[0].type)} has no order; name an element or "
+                "a field, or add intervals to a date"
+            )
+        return binder.finish(name, tuple(found))
     if name in NESTED:
         return NESTED[name](binder, Call(name, call.args), spec, _other_argument)
     if name in ("array_has", "array_has_any"):
