@@ -95,9 +95,8 @@ def _what_is_wrong(clock: Any, listed: Any, zone: str) -> str:
         place = pc.index(pc.greater(gap, 0), True).as_py()
         clock, gap = clock[place], gap[place]
     # Of a reading that is never shown, Arrow gives the instants on both sides of the change.
-    if gap.as_py() > 1:
-        return f"{pc.cast(clock, pa.string())} is ambiguous in timezone '{zone}': its clock shows it twice"
-    return f"{pc.cast(clock, pa.string())} does not exist in timezone '{zone}': its clock never shows it"
+    what = "is ambiguous" if gap.as_py() > 1 else "doesn't exist"
+    return f"Timestamp {what} in timezone '{zone}': {pc.cast(clock, pa.string())}"
 
 
 def _moved(values: Any, later: Any, back: bool = False) -> Any:
