@@ -42,7 +42,7 @@ def clock_of(values: Any) -> Any:
 
     Raises
     ------
-    pa.ArrowInvalid
+    ValueError
         The zone is unknown.
 
     Examples
@@ -66,7 +66,7 @@ def instants_at(clock: Any, zone: str) -> Any:
 
     Raises
     ------
-    pa.ArrowInvalid
+    ValueError
         The zone is unknown, or its clock shows a reading twice or never.
 
     Examples
