@@ -174,10 +174,12 @@ def to_local(nanos: int, zone: str) -> int:
     """
     import pyarrow.compute as pc
 
+    from lancecy.expr.zones import instants_at
+
     seconds, below = divmod(nanos, 10**9)
     reading = pa.scalar(seconds, pa.timestamp("s"))
     try:
-        instant = pc.assume_timezone(reading, timezone=zone)
+        instant = instants_at(reading, zone)
     except (pa.ArrowException, ValueError) as error:
         what = f"{text_of(nanos, pa.timestamp('ns'))} is not one instant in zone {printable(zone)}"
         try:

@@ -19,7 +19,7 @@ import pyarrow as pa
 __all__ = ["FAILS", "UNKNOWN", "expected", "family_of", "stored"]
 
 FAILS, UNKNOWN = "fails", "unknown"
-"""There is no right value; this model does not know it (zones in years that Python or Arrow does not have)."""
+"""There is no right value; this model does not know it (zones in years that Python does not have)."""
 
 DAY = 86_400
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -191,11 +191,9 @@ def _beyond(value: int, kind: pa.DataType) -> bool:
 
 
 def _offset(seconds: int, zone: str) -> int | None:
-    """Seconds that a zone's clock is ahead of UTC; None for years that Python does not have, or Arrow no rules for."""
+    """Seconds that a zone's clock is ahead of UTC; None for years that Python does not have."""
     if zone == "UTC":
         return 0
-    if seconds > 2**31:
-        return None
     try:
         moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=seconds)
         offset = moment.astimezone(ZoneInfo(zone)).utcoffset()

@@ -14,13 +14,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lancecy.errors import ExpressionError
-from lancecy.expr.evaluation.instants import day_numbers, on_clock
+from lancecy.expr.evaluation.instants import day_numbers, on_clock, on_zone
 from lancecy.expr.evaluation.values import Data, add, minus, to_numpy
-from lancecy.expr.kinds import is_utc
 from lancecy.expr.periods import PERIOD_TYPE
 from lancecy.expr.times import nanos_per_unit
 
-__all__ = ["make_date", "make_time", "month_starts", "negative", "on_zone", "plus", "take_away"]
+__all__ = ["make_date", "make_time", "month_starts", "negative", "plus", "take_away"]
 
 _DAY_NS = 86_400 * 10**9
 _PARTS = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanos", "<i8")])
@@ -161,23 +160,6 @@ def _sum(one: NDArray[np.int64], two: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _checked(one: pa.Array, two: pa.Array) -> pa.Array:
     return pc.add_checked(one, two)
-
-
-def on_zone(clock: Data, zone: str) -> Data:
-    """The instants at which the clock of a zone shows these timestamps without a zone.
-
-    Raises
-    ------
-    ExpressionError
-        A clock shows one of them twice or never, or the zone is unknown.
-    """
-    if is_utc(zone):
-        return pc.cast(clock, pa.timestamp(clock.type.unit, zone))
-    try:
-        return pc.assume_timezone(clock, timezone=zone)
-    except (pa.ArrowException, ValueError) as error:
-        why = str(error).split("\n", maxsplit=1)[0]
-        raise ExpressionError(f"a time in zone {zone}: {why}") from error
 
 
 def make_date(years: Data, months: Data, days: Data) -> Data:

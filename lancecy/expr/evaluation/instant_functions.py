@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 
 from lancecy.encodings.arrow import conversions
 from lancecy.errors import ExpressionError, printable
-from lancecy.expr.evaluation.calendar import add_months, on_zone
+from lancecy.expr.evaluation.calendar import add_months
 from lancecy.expr.evaluation.casts import cast_values
 from lancecy.expr.evaluation.chrono_formats import formatted, read_instant, read_time
-from lancecy.expr.evaluation.instants import day_numbers, on_clock, whole_units
+from lancecy.expr.evaluation.instants import day_numbers, on_clock, on_zone, whole_units
 from lancecy.expr.evaluation.texts import duration_to_text
 from lancecy.expr.evaluation.values import Data, by_chunk, to_numpy
 from lancecy.expr.kinds import family, is_clock, is_utc

@@ -14,10 +14,12 @@ import pyarrow.compute as pc
 
 from lancecy.errors import ExpressionError, nearest
 from lancecy.expr.evaluation.values import Data, by_chunk
+from lancecy.expr.kinds import is_utc
 from lancecy.expr.periods import unit_name
 from lancecy.expr.times import day_number, nanos_per_unit
+from lancecy.expr.zones import clock_of, instants_at
 
-__all__ = ["check_years", "date_part", "date_trunc", "day_numbers", "on_clock", "whole_units"]
+__all__ = ["check_years", "date_part", "date_trunc", "day_numbers", "on_clock", "on_zone", "whole_units"]
 
 _DAY_NS = 86_400 * 10**9
 _YEARS = (-32_000, 32_000)
@@ -77,7 +79,24 @@ def on_clock(values: Data) -> Data:
         2**63 - 1 - day,
         f"too close to the ends of its type for zone {values.type.tz}",
     )
-    return pc.local_timestamp(values)
+    return clock_of(values)
+
+
+def on_zone(clock: Data, zone: str) -> Data:
+    """The instants at which the clock of a zone shows these timestamps without a zone.
+
+    Raises
+    ------
+    ExpressionError
+        A clock shows one of them twice or never, or the zone is unknown.
+    """
+    if is_utc(zone):
+        return pc.cast(clock, pa.timestamp(clock.type.unit, zone))
+    try:
+        return instants_at(clock, zone)
+    except (pa.ArrowException, ValueError) as error:
+        why = str(error).split("\n", maxsplit=1)[0]
+        raise ExpressionError(f"a time in zone {zone}: {why}") from error
 
 
 def whole_units(stored: Data, per: int) -> Data:
@@ -165,6 +184,7 @@ def date_part(part: str, values: Data) -> Data:
         if name not in _CLOCK:
             raise _no_part(name, kind, sorted(_CLOCK))
         return pc.cast(_PARTS[name](values), result)
+    values = on_clock(values)
     check_years(values, *_YEARS, "date_part()")
     if name in _CLOCK and pa.types.is_date(kind):
         values = pc.cast(values, pa.timestamp("s"))
@@ -238,13 +258,27 @@ def date_trunc(part: str, values: Data) -> Data:
         return _trunc_times(name, values)
     if name in _CLOCK and pa.types.is_date(values.type):
         return values
-    check_years(values, *_YEARS, "date_trunc()")
-    found = pc.floor_temporal(values, unit=name)
+    clock = on_clock(values)
+    check_years(clock, *_YEARS, "date_trunc()")
+    start = pc.floor_temporal(clock, unit=name)
     # Below the first value of the type, Arrow wraps around to the last one.
-    wrapped = pc.and_(pc.less(_stored(values), -(2**62)), pc.greater(_stored(found), 0))
+    wrapped = pc.and_(pc.less(_stored(clock), -(2**62)), pc.greater(_stored(start), 0))
     if pc.any(_as_array(wrapped)).as_py():
         raise ExpressionError(f"date_trunc({name!r}) goes below the first value of {values.type}")
-    return found
+    return start if clock is values else _start_in_zone(values, clock, start)
+
+
+def _start_in_zone(values: Data, clock: Data, start: Data) -> Data:
+    """The instants of ``start``, which the clock shows up to ``clock``; of two, the one with the offset of the value."""
+    zone = values.type.tz
+    if is_utc(zone):
+        return on_zone(start, zone)
+    ahead = pc.subtract(_stored(clock), _stored(values))
+    found = pc.cast(pc.subtract(_stored(start), ahead), values.type)
+    is_shown = pc.equal(on_clock(found), start)
+    if pc.all(_as_array(is_shown)).as_py():
+        return found
+    return pc.if_else(is_shown, found, on_zone(pc.if_else(is_shown, None, start), zone))
 
 
 def _trunc_times(name: str, values: Data) -> Data:

@@ -11,14 +11,14 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancecy.expr.evaluation.instants import check_years
+from lancecy.expr.evaluation.instants import check_years, on_clock
 from lancecy.expr.evaluation.values import Data, by_chunk
 from lancecy.expr.times import nanos_per_unit
 
 __all__ = ["duration_to_text", "float_to_text", "time_to_text", "timestamp_to_text"]
 
 # Digits of a second come in threes, as few as keep the value.
-_FRACTION = r"(?:\.0+|(\.[0-9]{3})(?:000|000000)|(\.[0-9]{6})000)(Z|[+-][0-9]{4})?$"
+_FRACTION = r"(?:\.0+|(\.[0-9]{3})(?:000|000000)|(\.[0-9]{6})000)$"
 _WHOLE = r"^(-?[0-9]+)$"
 # Where Arrow writes an exponent and pylance does not, or the reverse.
 _OTHER_FORM = {64: r"e\+1[0-5]$|^-?0\.00000[1-9]", 32: r"e\+1[0-2]$"}
@@ -117,13 +117,26 @@ def timestamp_to_text(values: Data, target: pa.DataType) -> Data:
     >>> timestamp_to_text(moments.cast(pa.timestamp("ms", "+05:30")), pa.string()).to_pylist()
     ['1970-01-01T05:30:00+05:30', '1970-01-01T05:30:01.500+05:30']
     """
-    check_years(values, 0, 9999, "text")
-    texts = pc.replace_substring(pc.cast(values, target), pattern=" ", replacement="T", max_replacements=1)
-    texts = _short(texts)
-    if values.type.tz is None:
-        return texts
-    texts = pc.replace_substring_regex(texts, pattern=r"[+-]0000$", replacement="Z")
-    return pc.replace_substring_regex(texts, pattern=r"([+-][0-9]{2})([0-9]{2})$", replacement=r"\1:\2")
+
+    def of_chunk(chunk: pa.Array) -> pa.Array:
+        clock = on_clock(chunk)
+        check_years(clock, 0, 9999, "text")
+        texts = pc.replace_substring(pc.cast(clock, target), pattern=" ", replacement="T", max_replacements=1)
+        texts = _short(texts)
+        if clock is chunk:
+            return texts
+        ahead = pc.subtract(pc.cast(clock, pa.int64()), pc.cast(chunk, pa.int64()))
+        minutes = pc.divide(ahead, 60 * 10**9 // nanos_per_unit(chunk.type)).dictionary_encode()
+        offsets = [None if value is None else _offset(value) for value in minutes.dictionary.to_pylist()]
+        shown = pa.array(offsets, target).take(minutes.indices)
+        return pc.binary_join_element_wise(texts, shown, pa.scalar("", target))
+
+    return by_chunk(of_chunk, values)
+
+
+def _offset(minutes: int) -> str:
+    size = abs(minutes)
+    return f"{'-' if minutes < 0 else '+'}{size // 60:02}:{size % 60:02}" if minutes else "Z"
 
 
 def duration_to_text(values: Data, target: pa.DataType, iso: bool = False) -> Data:
@@ -171,4 +184,4 @@ def _iso_length(value: int, per: int) -> str:
 
 
 def _short(texts: Data) -> Data:
-    return pc.replace_substring_regex(texts, pattern=_FRACTION, replacement=r"\1\2\3")
+    return pc.replace_substring_regex(texts, pattern=_FRACTION, replacement=r"\1\2")
