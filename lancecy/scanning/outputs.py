@@ -142,7 +142,9 @@ def _of_fixed_width(costs: _Costs, wanted: Field) -> float:
     if not (types.is_primitive(kind) or types.is_decimal(kind) or types.is_fixed_size_binary(kind)):
         return math.inf
     _, row, byte = _of_field(costs, wanted)
-    return row + byte * float(kind.bit_width) / 8
+    # bit_width of binary values wraps at 32 bits
+    nbytes = kind.byte_width if types.is_fixed_size_binary(kind) else kind.bit_width / 8
+    return row + byte * float(nbytes)
 
 
 def _num_runs(rows: RowSelection) -> int:

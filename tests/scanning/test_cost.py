@@ -10,7 +10,7 @@ import pytest
 
 from lancecy.rows import RowSelection
 from lancecy.scanning.fragment import FragmentFiles
-from lancecy.scanning.outputs import pick_is_cheaper
+from lancecy.scanning.outputs import all_rows_ns, pick_is_cheaper
 from lancecy.schema import Field
 
 ROWS = 100_000
@@ -72,3 +72,11 @@ def test_what_costs_more_to_decode_is_picked_longer(version: tuple[int, int]) ->
     assert closest(JSON) < closest(INT)
     assert closest(VECTOR) < closest(INT)
     assert closest(JSON) <= closest(TEXT)
+
+
+@every_version
+@pytest.mark.parametrize("nbytes", [1 << 28, 1 << 29, (1 << 29) + 8])
+def test_rows_of_half_a_gigabyte_are_not_few_values(version: tuple[int, int], nbytes: int) -> None:
+    wide = Field("w", 0, logical_type=f"fixed_size_binary:{nbytes}")
+    files = cast(FragmentFiles, Files(version))
+    assert all_rows_ns(files, [wide], 1) > 1e6 > all_rows_ns(files, [INT], 1000)

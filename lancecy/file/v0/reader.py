@@ -182,7 +182,7 @@ def _read_block(
     """A message that is stored after its length, and the file from there on."""
     end = source.size - FOOTER_BYTES
     if not 0 <= position <= end - 4:
-        raise FormatError(f"the {what} lies outside the file{hint}", position=position)
+        raise FormatError(f"the {what} at {position} lies outside the file{hint}", position=position)
     tail = yield from _read_from(source, position, tail)
     block = tail.part(position, end - position)
     (length,) = struct.unpack("<I", block[:4].tobytes())

@@ -492,7 +492,8 @@ def test_file_of_something_else() -> None:
 @pytest.mark.parametrize("position", [-1, 2**40, 2**63 - 1, -(2**63)])
 def test_metadata_outside_the_file(position: int) -> None:
     built = build_file(columns(), ROWS, structs=[3])
-    refused(built.patched(len(built.data) - 16, struct.pack("<q", position)))
+    error = refused(built.patched(len(built.data) - 16, struct.pack("<q", position)))
+    assert f"the metadata at {position} lies outside the file" in str(error)
 
 
 def test_metadata_outside_the_file_hints_at_a_newer_version() -> None:
