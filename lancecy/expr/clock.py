@@ -15,10 +15,9 @@ from lancecy.expr.binding.binder import Names
 from lancecy.expr.evaluation.functions import BARE_CLOCK, CLOCK
 from lancecy.expr.kinds import CLOCK_TYPE
 from lancecy.expr.nodes import Call, Column, Expr, Literal, walk
+from lancecy.expr.periods import DAY_NS
 
 __all__ = ["fix_clock", "time_now"]
-
-_DAY_NS = 86_400 * 10**9
 
 
 def time_now() -> int:
@@ -89,7 +88,7 @@ def _is_column(column: Column, names: Names) -> bool:
 
 
 def _value(name: str, instant: int) -> Literal:
-    day, of_day = divmod(instant, _DAY_NS)
+    day, of_day = divmod(instant, DAY_NS)
     if name in ("current_date", "today"):
         return Literal(day, pa.date32())
     return Literal(of_day, pa.time64("ns")) if name == "current_time" else Literal(instant, CLOCK_TYPE)

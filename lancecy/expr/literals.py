@@ -24,7 +24,7 @@ from lancecy.errors import ExpressionError
 from lancecy.expr.describe import describe, describe_type
 from lancecy.expr.kinds import family, int_limits, is_clock, is_number
 from lancecy.expr.nodes import Constant, Literal
-from lancecy.expr.periods import PERIOD_TYPE, parse_interval, period_of
+from lancecy.expr.periods import DAY_NS, PERIOD_TYPE, parse_interval, period_of
 from lancecy.expr.times import Instant, nanos_per_unit, parse_instant, parse_time, to_local
 from lancecy.records import dataclass
 
@@ -32,7 +32,6 @@ __all__ = ["Gap", "array_of", "cast_literal", "fit", "scalar_of", "settle", "sma
 
 _TEMPORAL = ("date", "timestamp", "time", "interval")
 _PLAIN_DECIMAL = re.compile(r"[+-]?\d{1,76}(\.\d{0,76})?\Z")
-_DAY_NS = 86_400 * 10**9
 # Exact arithmetic on 1e999999999 would need a gigabyte; no type reaches further than 1e308.
 _MAX_EXPONENT = 1000
 
@@ -161,7 +160,7 @@ def _stored_limits(target: pa.DataType) -> tuple[int, int]:
     if kind == "decimal":
         return -(10**target.precision) + 1, 10**target.precision - 1
     if kind == "time":
-        return 0, _DAY_NS // nanos_per_unit(target) - 1
+        return 0, DAY_NS // nanos_per_unit(target) - 1
     return int_limits(pa.int32() if pa.types.is_date32(target) else pa.int64())
 
 
@@ -279,8 +278,8 @@ def cast_literal(literal: Literal, target: pa.DataType) -> Literal | None:
         instant = parse_instant(literal.value)
         if instant.offset is not None:
             # The day in UTC, as of a column of texts.
-            day = (instant.nanos - instant.offset * 10**9) // _DAY_NS
-            return _stored(day * (_DAY_NS // nanos_per_unit(target)), target)
+            day = (instant.nanos - instant.offset * 10**9) // DAY_NS
+            return _stored(day * (DAY_NS // nanos_per_unit(target)), target)
     found = fit(Literal(literal.value), target)
     if isinstance(found, Gap):
         # A time of day in valid text is before midnight, where the type's last value may be earlier.

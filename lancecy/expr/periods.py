@@ -16,11 +16,12 @@ import pyarrow as pa
 from lancecy.errors import ExpressionError, printable
 from lancecy.records import dataclass
 
-__all__ = ["PERIOD_TYPE", "Period", "parse_interval", "parse_period", "period_of", "unit_name"]
+__all__ = ["DAY_NS", "PERIOD_TYPE", "Period", "parse_interval", "parse_period", "period_of", "unit_name"]
 
 PERIOD_TYPE = pa.month_day_nano_interval()
 
-_DAY_NS = 86_400 * 10**9
+DAY_NS = 86_400 * 10**9
+"""Nanoseconds of a day of 24 hours."""
 _DAYS_OF_MONTH = 30
 _AMOUNT = re.compile(r"\s*([+-]?(?:[0-9]{1,40}(?:\.[0-9]{1,40})?|\.[0-9]{1,40}))\s*([A-Za-z]*)\s*")
 
@@ -61,7 +62,7 @@ class Period:
             raise ExpressionError(
                 f"{self} has no fixed length, as months differ: add it to a date or timestamp, or write days"
             )
-        return self.days * _DAY_NS + self.nanos
+        return self.days * DAY_NS + self.nanos
 
     def __str__(self) -> str:
         """SQL text that reads back as the same parts."""
@@ -177,7 +178,7 @@ def _years(count: int) -> _Parts:
 
 
 def _days(count: int) -> _Parts:
-    return lambda whole, rest: (0, whole * count, int(rest * count * _DAY_NS))
+    return lambda whole, rest: (0, whole * count, int(rest * count * DAY_NS))
 
 
 def _length(size: int) -> _Parts:

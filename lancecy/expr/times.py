@@ -13,7 +13,7 @@ import re
 import pyarrow as pa
 
 from lancecy.errors import ExpressionError, printable
-from lancecy.expr.periods import period_of
+from lancecy.expr.periods import DAY_NS, period_of
 
 __all__ = [
     "Instant",
@@ -26,7 +26,6 @@ __all__ = [
     "to_local",
 ]
 
-_DAY_NS = 86_400 * 10**9
 _UNIT_NS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 
@@ -58,7 +57,7 @@ class Instant:
 def nanos_per_unit(data_type: pa.DataType) -> int:
     """Nanoseconds in one stored unit of a date, time, timestamp or duration type."""
     if pa.types.is_date32(data_type):
-        return _DAY_NS
+        return DAY_NS
     if pa.types.is_date64(data_type):
         return 10**6
     return _UNIT_NS[data_type.unit]
@@ -97,7 +96,7 @@ def parse_instant(text: str) -> Instant:
         day = day_number(*(int(part) for part in date.groups()))
     except ValueError as error:
         raise _bad(text, "a day that exists") from error
-    nanos += day * _DAY_NS
+    nanos += day * DAY_NS
     return Instant(nanos, offset) if name is None else Instant(to_local(nanos, name.group(1)), 0)
 
 
@@ -207,8 +206,8 @@ def text_of(value: int, data_type: pa.DataType) -> str:
     if types.is_duration(data_type):
         return f"interval '{_decimal_text(nanos, 10**9)} seconds'"
     if types.is_time(data_type):
-        return f"time '{_clock_text(nanos % _DAY_NS)}'"
-    day, rest = divmod(nanos, _DAY_NS)
+        return f"time '{_clock_text(nanos % DAY_NS)}'"
+    day, rest = divmod(nanos, DAY_NS)
     ordinal = day + _EPOCH_DAY
     if not 1 <= ordinal <= dt.date.max.toordinal():
         return f"{data_type}({value})"

@@ -16,7 +16,7 @@ from lancecy.expr.binding.arithmetic import as_length, cast_to
 from lancecy.expr.binding.binder import Binder, counted
 from lancecy.expr.describe import describe, describe_type
 from lancecy.expr.evaluation.functions import Function
-from lancecy.expr.evaluation.lists import list_like, list_of
+from lancecy.expr.evaluation.lists import list_of
 from lancecy.expr.kinds import common_type, family, is_number, plain_members
 from lancecy.expr.nodes import Call, Expr, Literal
 
@@ -60,7 +60,7 @@ def nested_arguments(binder: Binder, call: Call, spec: Function, other: Other) -
 
 def _list(binder: Binder, call: Call, arg: Expr) -> Expr:
     found = _plain(binder.typed(arg))
-    if isinstance(found, Literal) and found.value is None and not list_like(found.type or pa.null()):
+    if isinstance(found, Literal) and found.value is None and family(found.type) != "list":
         return Literal(None, pa.list_(pa.null()))
     if family(found.type) != "list":
         raise ExpressionError(
@@ -103,7 +103,7 @@ def _unified(call: Call, found: Sequence[Expr], letters: Sequence[str]) -> tuple
 
 def _common(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """The common type, in which integers take the type of floats, as pylance has it in lists."""
-    if list_like(left) and list_like(right) and left != right:
+    if family(left) == "list" and family(right) == "list" and left != right:
         element = _common(left.value_type, right.value_type)
         return None if element is None else list_of(element, left, right)
     if {family(left), family(right)} == {"integer", "float"}:
@@ -138,7 +138,7 @@ def _concat(binder: Binder, call: Call, spec: Function, other: Other) -> Expr:
 
 
 def _depth(kind: pa.DataType | None) -> int:
-    return 1 + _depth(kind.value_type) if kind is not None and list_like(kind) else 0
+    return 1 + _depth(kind.value_type) if kind is not None and family(kind) == "list" else 0
 
 
 def _zip(binder: Binder, call: Call, spec: Function, other: Other) -> Expr:

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from lancecy.errors import ExpressionError
 from lancecy.expr.evaluation.instants import day_numbers, on_clock, on_zone
 from lancecy.expr.evaluation.values import Data, add, minus, to_numpy
-from lancecy.expr.periods import PERIOD_TYPE
+from lancecy.expr.periods import DAY_NS, PERIOD_TYPE
 from lancecy.expr.times import nanos_per_unit
 
 __all__ = ["make_date", "make_time", "month_starts", "negative", "plus", "take_away"]
 
-_DAY_NS = 86_400 * 10**9
 _PARTS = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanos", "<i8")])
 _YEARS = 262_142
 
@@ -135,12 +134,12 @@ def _moved(values: Data, periods: Data, sign: int) -> Data:
     found = to_numpy(pc.fill_null(pc.cast(clock, pa.int32() if pa.types.is_date32(kind) else pa.int64()), 0))
     if clock is not values or pa.types.is_date(kind) or not pa.types.is_timestamp(kind) or kind.tz is None:
         days = to_numpy(pc.fill_null(day_numbers(clock), 0))
-        rest = found - days * (_DAY_NS // unit)
+        rest = found - days * (DAY_NS // unit)
         days = add_months(days, months * sign) if months.any() else days
         days = _sum(days, more * sign)
         if pa.types.is_date(kind):
-            days = _sum(days, np.trunc(nanos * sign / _DAY_NS).astype(np.int64))
-        found = _checked(pc.multiply_checked(pa.array(days), _DAY_NS // unit), pa.array(rest))
+            days = _sum(days, np.trunc(nanos * sign / DAY_NS).astype(np.int64))
+        found = _checked(pc.multiply_checked(pa.array(days), DAY_NS // unit), pa.array(rest))
     else:
         found = pa.array(found)
     if clock is not values:

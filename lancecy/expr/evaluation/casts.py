@@ -32,11 +32,10 @@ from lancecy.expr.evaluation.instants import check_years, day_numbers, on_clock,
 from lancecy.expr.evaluation.texts import duration_to_text, float_to_text, time_to_text, timestamp_to_text
 from lancecy.expr.evaluation.values import Data, by_chunk
 from lancecy.expr.kinds import family
+from lancecy.expr.periods import DAY_NS
 from lancecy.expr.times import nanos_per_unit, parse_instant, to_local
 
 __all__ = ["cast_values", "read_instants"]
-
-_DAY_NS = 86_400 * 10**9
 
 
 def cast_values(values: Data, target: pa.DataType) -> Data:
@@ -157,7 +156,7 @@ def _read_instant(text: str, target: pa.DataType) -> int:
     if zone is not None and instant.offset is None:
         nanos = to_local(nanos, zone)
     per = nanos_per_unit(target)
-    value = nanos // _DAY_NS * (_DAY_NS // per) if pa.types.is_date(target) else nanos // per
+    value = nanos // DAY_NS * (DAY_NS // per) if pa.types.is_date(target) else nanos // per
     if not -(2**63) <= value < 2**63:
         raise ExpressionError(f"{printable(text)!r} is beyond the range of {target}")
     return value
@@ -205,7 +204,7 @@ def _timestamp_to_time(values: Data, target: pa.DataType) -> Data:
 
 
 def _per_day(data_type: pa.DataType) -> pa.Scalar:
-    return pa.scalar(_DAY_NS // nanos_per_unit(data_type), pa.int64())
+    return pa.scalar(DAY_NS // nanos_per_unit(data_type), pa.int64())
 
 
 def _float_to_timestamp(values: Data, target: pa.DataType) -> Data:
@@ -227,7 +226,7 @@ def _timestamp_to_timestamp(values: Data, target: pa.DataType) -> Data:
 
 
 def _integer_to_time(values: Data, target: pa.DataType) -> Data:
-    _check_range(values, 0, _DAY_NS // nanos_per_unit(target) - 1, target)
+    _check_range(values, 0, DAY_NS // nanos_per_unit(target) - 1, target)
     return pc.cast(values, target)
 
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from lancecy.errors import ExpressionError
 from lancecy.expr.evaluation.growth import charge
 from lancecy.expr.evaluation.rows import by_row
-from lancecy.expr.evaluation.values import Data, by_chunk
+from lancecy.expr.evaluation.values import Data, by_chunk, is_wide
 
 __all__ = [
     "character",
@@ -37,7 +37,7 @@ _BITS = (1 << 64) - 1
 
 def count_type(values: Data) -> pa.DataType:
     """Type of numbers of characters: bigint for the large form of text, else int."""
-    return pa.int64() if values.type in (pa.large_string(), pa.large_binary()) else pa.int32()
+    return pa.int64() if is_wide(values.type) else pa.int32()
 
 
 def of_rows(name: str, run: Callable[..., str]) -> Callable[..., str]:

@@ -17,15 +17,14 @@ import pyarrow.compute as pc
 
 from lancecy.errors import ExpressionError, printable
 from lancecy.expr.evaluation import growth
-from lancecy.expr.evaluation.instants import check_years, on_clock, whole_units
+from lancecy.expr.evaluation.instants import YEARS, check_years, on_clock, whole_units
 from lancecy.expr.evaluation.values import Data, by_chunk
+from lancecy.expr.periods import DAY_NS
 from lancecy.expr.times import day_number, nanos_per_unit, parse_zone, to_local
 from lancecy.records import dataclass
 
 __all__ = ["Item", "format_items", "formatted", "read_instant", "read_time"]
 
-_DAY_NS = 86_400 * 10**9
-_YEARS = (-32_000, 32_000)
 _MONTHS = "January February March April May June July August September October November December".split()
 _DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 
@@ -42,30 +41,7 @@ _NUMBERS = {
     "l": (2, " "),
 }
 _LIKE = {"e": "d", "k": "H", "l": "I"}
-_TEXTS = frozenset(
-    (
-        "b",
-        "B",
-        "a",
-        "A",
-        "p",
-        "P",
-        "Z",
-        "z",
-        ":z",
-        "::z",
-        ":::z",
-        "#z",
-        "+",
-        ".f",
-        ".3f",
-        ".6f",
-        ".9f",
-        "3f",
-        "6f",
-        "9f",
-    )
-)
+_TEXTS = frozenset("b B a A p P Z z :z ::z :::z #z + .f .3f .6f .9f 3f 6f 9f".split())
 _LONG = {
     "D": "%m/%d/%y",
     "x": "%m/%d/%y",
@@ -158,7 +134,7 @@ class _Maker:
         self.is_time = pa.types.is_time(values.type)
         self.zone = values.type.tz if pa.types.is_timestamp(values.type) else None
         if not self.is_time:
-            check_years(values, *_YEARS, "to_char()")
+            check_years(values, *YEARS, "to_char()")
         self.clock = pc.cast(values, pa.timestamp("s")) if pa.types.is_date(values.type) else on_clock(values)
 
     def made(self) -> pa.Array:
@@ -529,7 +505,7 @@ def _instant(text: str, layout: str) -> int:
         if "offset" in parts or zone is not None:
             raise
         clock = 0
-    nanos = _day(parts) * _DAY_NS + clock
+    nanos = _day(parts) * DAY_NS + clock
     if zone is None:
         return nanos - int(parts.get("offset", 0)) * 10**9
     return to_local(nanos, zone) if parse_zone(zone) is None else nanos - (parse_zone(zone) or 0) * 10**9
@@ -561,7 +537,7 @@ def read_time(text: str, formats: tuple[str, ...]) -> int:
     ExpressionError
         None fits.
     """
-    return _first(text, formats, lambda one, layout: _time(_read(one, format_items(layout))) % _DAY_NS)
+    return _first(text, formats, lambda one, layout: _time(_read(one, format_items(layout))) % DAY_NS)
 
 
 def _first(text: str, formats: tuple[str, ...], read: Callable[[str, str], int]) -> int:

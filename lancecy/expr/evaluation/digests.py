@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from lancecy.errors import ExpressionError
 from lancecy.expr.evaluation.growth import charge
 from lancecy.expr.evaluation.rows import by_row
-from lancecy.expr.evaluation.values import Data
+from lancecy.expr.evaluation.values import Data, is_wide
 
 __all__ = ["decode", "digest", "encode", "md5"]
 
@@ -80,8 +80,7 @@ def encode(values: Data, encoding: str) -> Data:
         charge("encode()", 2 * len(value) + 2)
         return run(value)
 
-    large = values.type in (pa.large_string(), pa.large_binary())
-    return by_row(of_row, pa.large_string() if large else pa.string(), _bytes(values))
+    return by_row(of_row, pa.large_string() if is_wide(values.type) else pa.string(), _bytes(values))
 
 
 def decode(values: Data, encoding: str) -> Data:
@@ -106,8 +105,7 @@ def decode(values: Data, encoding: str) -> Data:
             shown = value[:_SHOWN]
             raise ExpressionError(f"decode(): {shown!r} is not {encoding}: {error}") from error
 
-    large = values.type in (pa.large_string(), pa.large_binary())
-    return by_row(of_row, pa.large_binary() if large else pa.binary(), _bytes(values))
+    return by_row(of_row, pa.large_binary() if is_wide(values.type) else pa.binary(), _bytes(values))
 
 
 def _known(name: str, encoding: str, runs: dict[str, Callable[[bytes], _T]]) -> Callable[[bytes], _T]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancecy.errors import ExpressionError
-from lancecy.expr.evaluation.values import LONG_PATTERN, Data, by_text
+from lancecy.expr.evaluation.values import LONG_PATTERN, Data, by_text, is_wide
 from lancecy.limits import COMPUTED_BYTES, INT32_MAX
 from lancecy.records import dataclass
 
@@ -35,7 +35,6 @@ __all__ = [
     "replace_matches",
 ]
 
-_WIDE = (pa.large_string(), pa.large_binary())
 # A match of a pattern without these does not depend on the text around it.
 _ASSERTION = re.compile(r"[\^$]|\\[bBAzZ]|\(\?")
 # What refers to a group of a match, in the forms of PostgreSQL and of pylance's library; or other text.
@@ -127,7 +126,7 @@ def _charge_chunks(name: str, values: Data, size_of: Callable[[Data], int]) -> N
     """Charge for the text that a call makes of each chunk, which the offsets of its type must be able to count."""
     sizes = [size_of(chunk) for chunk in _chunks(values)]
     charge(name, sum(sizes))
-    if values.type not in _WIDE and max(sizes, default=0) > INT32_MAX:
+    if not is_wide(values.type) and max(sizes, default=0) > INT32_MAX:
         raise ExpressionError(
             f"{name} would make {max(sizes):,} bytes of text in one array, where 32-bit offsets end at {INT32_MAX:,}; "
             "CAST the text to large_string, or read fewer rows at a time"
@@ -424,7 +423,7 @@ def mixed(name: str, values: tuple[Any, ...], rows: int | None = None) -> None:
         Rows of the batch; by default the rows of the columns among the values.
     """
     texts = [
-        v for v in values if isinstance(v, pa.Scalar) and (pa.types.is_string(v.type) or v.type in _WIDE)
+        v for v in values if isinstance(v, pa.Scalar) and (pa.types.is_string(v.type) or is_wide(v.type))
     ]
     count = _rows(values) if rows is None else rows
     charge(name, max((_size(v) for v in texts), default=0) * count)

@@ -23,7 +23,7 @@ from lancecy.expr.evaluation.instants import day_numbers, on_clock, on_zone, who
 from lancecy.expr.evaluation.texts import duration_to_text
 from lancecy.expr.evaluation.values import Data, by_chunk, to_numpy
 from lancecy.expr.kinds import family, is_clock, is_utc
-from lancecy.expr.periods import Period, parse_period
+from lancecy.expr.periods import DAY_NS, Period, parse_period
 from lancecy.expr.times import nanos_per_unit
 
 __all__ = [
@@ -40,7 +40,6 @@ __all__ = [
     "unix_reader",
 ]
 
-_DAY_NS = 86_400 * 10**9
 _NS = pa.timestamp("ns")
 
 
@@ -168,7 +167,7 @@ def to_date(values: Data, *formats: Data) -> Data:
         return pc.cast(pc.cast(cast_values(values, pa.int64()), pa.int32()), pa.date32())
     if kind == "text" and formats:
         return pc.cast(
-            pc.cast(whole_units(_read(values, formats, read_instant, "to_date"), _DAY_NS), pa.int32()),
+            pc.cast(whole_units(_read(values, formats, read_instant, "to_date"), DAY_NS), pa.int32()),
             pa.date32(),
         )
     return cast_values(values, pa.date32())
@@ -288,7 +287,7 @@ def date_bin(stride: Data, values: Data, origin: Data | None = None) -> Data:
         length = period.length()
         if length == 0:
             raise ExpressionError("date_bin() needs an interval that is not zero")
-        if family(kind) == "time" and abs(length) >= _DAY_NS:
+        if family(kind) == "time" and abs(length) >= DAY_NS:
             raise ExpressionError("date_bin() of times needs an interval shorter than a day")
         found = by_chunk(lambda chunk: _bins(chunk, nanos_per_unit(kind), length, start), stored)
     return pc.cast(pc.cast(found, pa.int32()) if kind.bit_width == 32 else found, kind)
@@ -332,7 +331,7 @@ def _bins(stored: pa.Array, unit: int, length: int, start: int) -> pa.Array:
 
 
 def _month_bins(stored: pa.Array, kind: pa.DataType, stride: int, start: int) -> pa.Array:
-    per_day = _DAY_NS // nanos_per_unit(kind)
+    per_day = DAY_NS // nanos_per_unit(kind)
     unit = nanos_per_unit(kind)
     if start % unit:
         raise ExpressionError(

@@ -15,14 +15,13 @@ import pyarrow.compute as pc
 from lancecy.errors import ExpressionError, nearest
 from lancecy.expr.evaluation.values import Data, by_chunk
 from lancecy.expr.kinds import is_utc
-from lancecy.expr.periods import unit_name
+from lancecy.expr.periods import DAY_NS, unit_name
 from lancecy.expr.times import day_number, nanos_per_unit
 from lancecy.expr.zones import clock_of, instants_at
 
 __all__ = ["check_years", "date_part", "date_trunc", "day_numbers", "on_clock", "on_zone", "whole_units"]
 
-_DAY_NS = 86_400 * 10**9
-_YEARS = (-32_000, 32_000)
+YEARS = (-32_000, 32_000)
 """Years for which Arrow's calendar is correct, including zone offsets and the steps of date_trunc."""
 
 
@@ -56,7 +55,7 @@ def check_years(values: Data, first: int, last: int, what: str) -> None:
         A value lies outside; the message has it as stored.
     """
     unit = nanos_per_unit(values.type)
-    low, high = day_number(first) * _DAY_NS // unit, day_number(last + 1) * _DAY_NS // unit - 1
+    low, high = day_number(first) * DAY_NS // unit, day_number(last + 1) * DAY_NS // unit - 1
     _check_stored(on_clock(values), low, high, f"outside the years {first} to {last}, as {what} has them")
 
 
@@ -72,7 +71,7 @@ def on_clock(values: Data) -> Data:
         return values
     if values.type.tz == "UTC":
         return pc.cast(values, pa.timestamp(values.type.unit))
-    day = _DAY_NS // nanos_per_unit(values.type)
+    day = DAY_NS // nanos_per_unit(values.type)
     _check_stored(
         values,
         -(2**63) + day,
@@ -114,7 +113,7 @@ def whole_units(stored: Data, per: int) -> Data:
 
 def day_numbers(values: Data) -> Data:
     """Days since 1970-01-01 (int64) of dates and timestamps without a zone."""
-    return whole_units(_stored(values), _DAY_NS // nanos_per_unit(values.type))
+    return whole_units(_stored(values), DAY_NS // nanos_per_unit(values.type))
 
 
 _PARTS: dict[str, Callable[[Any], Any]] = {
@@ -137,8 +136,8 @@ _PARTS: dict[str, Callable[[Any], Any]] = {
 _CLOCK = frozenset(("hour", "minute", "second", "millisecond", "microsecond", "nanosecond"))
 _TRUNC = frozenset(("year", "quarter", "month", "week", "day")) | (_CLOCK - {"nanosecond"})
 _NS_OF = {
-    "week": 7 * _DAY_NS,
-    "day": _DAY_NS,
+    "week": 7 * DAY_NS,
+    "day": DAY_NS,
     "hour": 3600 * 10**9,
     "minute": 60 * 10**9,
     "second": 10**9,
@@ -185,7 +184,7 @@ def date_part(part: str, values: Data) -> Data:
             raise _no_part(name, kind, sorted(_CLOCK))
         return pc.cast(_PARTS[name](values), result)
     values = on_clock(values)
-    check_years(values, *_YEARS, "date_part()")
+    check_years(values, *YEARS, "date_part()")
     if name in _CLOCK and pa.types.is_date(kind):
         values = pc.cast(values, pa.timestamp("s"))
     return pc.cast(_PARTS[name](values), result)
@@ -259,7 +258,7 @@ def date_trunc(part: str, values: Data) -> Data:
     if name in _CLOCK and pa.types.is_date(values.type):
         return values
     clock = on_clock(values)
-    check_years(clock, *_YEARS, "date_trunc()")
+    check_years(clock, *YEARS, "date_trunc()")
     start = pc.floor_temporal(clock, unit=name)
     # Below the first value of the type, Arrow wraps around to the last one.
     wrapped = pc.and_(pc.less(_stored(clock), -(2**62)), pc.greater(_stored(start), 0))

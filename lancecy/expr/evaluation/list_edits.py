@@ -18,7 +18,6 @@ from lancecy.expr.evaluation.lists import (
     flat_of,
     from_index,
     integers_of,
-    list_like,
     list_of,
     lists_of,
     made,
@@ -27,6 +26,7 @@ from lancecy.expr.evaluation.lists import (
     with_nulls,
 )
 from lancecy.expr.evaluation.values import Data
+from lancecy.expr.kinds import family
 from lancecy.limits import INT32_MAX
 
 __all__ = [
@@ -102,7 +102,7 @@ def flatten(lists: Data) -> Data:
 
     def run(rows: int, values: Any) -> pa.Array:
         of = lists_of(values, rows)
-        if not list_like(inner):
+        if family(inner) != "list":
             return made("flatten()", list_of(inner, values.type), [of.values], of.starts, of.sizes, of.valid)
         within = lists_of(of.values, len(of.values))
         ends = np.concatenate([[0], np.cumsum(within.sizes)])

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lancecy.errors import ExpressionError
-from lancecy.expr.evaluation.lists import Integers, list_like, lists_of, ranges
+from lancecy.expr.evaluation.lists import Integers, lists_of, ranges
+from lancecy.expr.kinds import family
 
 __all__ = ["keys", "keys_of_all"]
 
@@ -51,7 +52,7 @@ def keys(values: pa.Array, ordered: bool = False, nulls_last: bool = False) -> I
         rows = np.stack(members, axis=1) if members else np.zeros((len(values), 1), np.int64)
         starts = np.arange(len(values) + 1, dtype=np.int64) * rows.shape[1]
         return _coded(_bytes(rows.ravel(), starts), ordered, values)
-    if list_like(kind) or pa.types.is_map(kind):
+    if family(kind) == "list" or pa.types.is_map(kind):
         lists = lists_of(values, len(values))
         inner = _members(lists.values, ordered, nulls_last)[ranges(lists.starts, lists.sizes)]
         return _coded(_bytes(inner, np.concatenate([[0], np.cumsum(lists.sizes)])), ordered, values)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancecy.encodings.arrow.conversions import scalar_of
+from lancecy.encodings.arrow.conversions import filled, numbers_of, scalar_of
 from lancecy.expr.evaluation.list_keys import keys, keys_of_all
 from lancecy.expr.evaluation.lists import (
     Flags,
@@ -25,7 +25,6 @@ from lancecy.expr.evaluation.lists import (
     flat_of,
     from_index,
     integers_of,
-    list_like,
     list_of,
     lists_of,
     made,
@@ -33,6 +32,7 @@ from lancecy.expr.evaluation.lists import (
     with_nulls,
 )
 from lancecy.expr.evaluation.values import Data
+from lancecy.expr.kinds import family
 
 __all__ = [
     "any_value",
@@ -61,7 +61,7 @@ def has(lists: Data, wanted: Data) -> Data:
     def run(rows: int, values: Any, sought: Any) -> pa.Array:
         flat = flat_of(values, rows)
         elements, index = elements_of(sought, rows)
-        known = _flags(elements.is_valid())[index]
+        known = numbers_of(elements.is_valid())[index]
         (own, other), other_nan = _comparable(flat.values, elements)
         hits = (own == other[index][flat.rows]) & ~other_nan[index][flat.rows] & (own != 0)
         return pa.array(_rows_with(flat, hits), mask=~(flat.valid & known))
@@ -77,7 +77,7 @@ def has_any(lists: Data, wanted: Data) -> Data:
     lists : pa.Array, pa.ChunkedArray or pa.Scalar
     wanted : pa.Array of elements, the same for all lists; or as ``lists``
     """
-    if isinstance(wanted, pa.Array) and not list_like(wanted.type):
+    if isinstance(wanted, pa.Array) and family(wanted.type) != "list":
         return any_element(lists, lambda flat: pc.is_in(flat, value_set=wanted))
 
     def run(rows: int, values: Any, sought: Any) -> pa.Array:
@@ -109,7 +109,7 @@ def _comparable(one: pa.Array, two: pa.Array) -> tuple[list[Integers], Flags]:
     """Keys of two arrays that are equal where ``=`` is, and where the second is NaN."""
     nan = np.zeros(len(two), np.bool_)
     if pa.types.is_floating(one.type):
-        nan = _flags(pc.fill_null(pc.is_nan(pc.cast(two, pa.float64())), False))
+        nan = numbers_of(filled(pc.is_nan(pc.cast(two, pa.float64())), False))
         # Adding 0.0 makes the negative zero the other one.
         one, two = (pc.add(pc.cast(side, pa.float64()), 0.0) for side in (one, two))
     return keys_of_all(one, two), nan
@@ -124,11 +124,6 @@ def _in_rows(flat: Flat, own: Integers, other: Integers) -> Integers:
 def _rows_with(flat: Flat, hits: Flags) -> Flags:
     found = np.zeros(len(flat.sizes), np.bool_)
     found[flat.rows[hits]] = True
-    return found
-
-
-def _flags(values: pa.Array) -> Flags:
-    found: Flags = values.to_numpy(zero_copy_only=False)
     return found
 
 
@@ -173,7 +168,7 @@ def remove(many: int | None) -> Callable[..., Data]:
         flat = flat_of(values, rows)
         elements, index = elements_of(sought, rows)
         kept = ~_first(flat, _matches(flat, sought), count)
-        known = _flags(elements.is_valid())[index]
+        known = numbers_of(elements.is_valid())[index]
         part = Flat(flat.values, flat.rows, flat.sizes, flat.valid & known)
         return taken(list_of(flat.values.type, values.type), part, kept & known[flat.rows])
 

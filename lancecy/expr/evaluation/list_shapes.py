@@ -19,18 +19,18 @@ from lancecy.expr.evaluation.lists import (
     flat_of,
     integers_of,
     length,
-    list_like,
     lists_of,
     with_nulls,
 )
 from lancecy.expr.evaluation.values import Data
+from lancecy.expr.kinds import family
 
 __all__ = ["cardinality", "dimensions", "distance", "extent", "number_of_dimensions"]
 
 
 def _depth(kind: pa.DataType) -> int:
     depth = 0
-    while list_like(kind):
+    while family(kind) == "list":
         depth, kind = depth + 1, kind.value_type
     return depth
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancecy.encodings.arrow.conversions import filled, numbers_of
 from lancecy.errors import ExpressionError
 from lancecy.expr.evaluation import growth
 from lancecy.expr.evaluation.casts import cast_values
@@ -17,12 +18,12 @@ from lancecy.expr.evaluation.lists import (
     by_rows,
     elements_of,
     flat_of,
-    list_like,
     ranges,
     taken,
     with_nulls,
 )
 from lancecy.expr.evaluation.values import LONG_PATTERN, Data
+from lancecy.expr.kinds import family
 
 __all__ = ["joined", "split"]
 
@@ -47,7 +48,7 @@ def joined(lists: Data, separator: Data, null_text: Data = None) -> Data:
             size = pc.sum(pc.cast(pc.binary_length(marks), pa.int64())).as_py()
             growth.charge("array_to_string()", size * (texts.null_count if len(marks) == 1 else 1))
             texts = pc.coalesce(texts, marks.take(pa.array(index[flat.rows])))
-        kept = taken(_TEXTS, Flat(texts, flat.rows, flat.sizes, flat.valid), _flags(texts.is_valid()))
+        kept = taken(_TEXTS, Flat(texts, flat.rows, flat.sizes, flat.valid), numbers_of(texts.is_valid()))
         sizes = np.asarray(pc.fill_null(pc.cast(pc.binary_length(separators), pa.int64()), 0))[which]
         growth.charge("array_to_string()", int((sizes * np.maximum(flat.sizes - 1, 0)).sum()))
         found = pc.binary_join(
@@ -58,13 +59,9 @@ def joined(lists: Data, separator: Data, null_text: Data = None) -> Data:
     return by_rows(run, lists, separator, pa.scalar(None, pa.string()) if null_text is None else null_text)
 
 
-def _flags(values: pa.Array) -> Any:
-    return values.to_numpy(zero_copy_only=False)
-
-
 def _leaves(flat: Flat) -> Flat:
     """The innermost elements of lists of lists, where a null list is a null."""
-    while list_like(flat.values.type):
+    while family(flat.values.type) == "list":
         inner = flat_of(flat.values, len(flat.values))
         counts = np.where(inner.valid, inner.sizes, 1)
         index = ranges(inner.starts, counts)
@@ -122,14 +119,14 @@ def split(texts: Data, separator: Data, null_text: Data = None) -> Data:
         if marks.null_count == len(marks):
             return with_nulls(_TEXTS, flat.sizes, flat.values, flat.valid)
         hits = pc.equal(flat.values, marks.take(pa.array(which[flat.rows])))
-        found = pc.if_else(pc.fill_null(hits, False), pa.scalar(None, pa.string()), flat.values)
+        found = pc.if_else(filled(hits, False), pa.scalar(None, pa.string()), flat.values)
         return with_nulls(_TEXTS, flat.sizes, found, flat.valid)
 
     return by_rows(run, texts, separator, pa.scalar(None, pa.string()) if null_text is None else null_text)
 
 
 def _parts(texts: pa.Array, separator: Any) -> Flat:
-    valid = _flags(texts.is_valid())
+    valid = numbers_of(texts.is_valid())
     if isinstance(separator, pa.Scalar) and not separator.is_valid:
         return _characters(texts, valid)
     if isinstance(separator, pa.Scalar) and 0 < len(separator.as_py()) <= LONG_PATTERN:
@@ -137,7 +134,7 @@ def _parts(texts: pa.Array, separator: Any) -> Flat:
         counts = pc.add(pc.count_substring(texts, pattern=pattern), 1)
         growth.charge("string_to_array()", 8 * (pc.sum(pc.cast(counts, pa.int64())).as_py() or 0), "lists")
         pieces = flat_of(pc.split_pattern(texts, pattern=pattern), len(texts))
-        some = _flags(pc.fill_null(pc.greater(pc.binary_length(texts), 0), False))
+        some = numbers_of(filled(pc.greater(pc.binary_length(texts), 0), False))
         kept = some[pieces.rows]
         values = pc.cast(pieces.values.filter(pa.array(kept)), pa.string())
         return Flat(values, pieces.rows[kept], np.where(some, pieces.sizes, 0), valid)

@@ -15,9 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lancecy.encodings.arrow.conversions import array_of, filled, numbers_of
 from lancecy.errors import ExpressionError
 from lancecy.expr.evaluation import growth
-from lancecy.expr.evaluation.values import Data, by_chunk
+from lancecy.expr.evaluation.values import Data, by_chunk, is_wide
+from lancecy.expr.kinds import family
 from lancecy.limits import INT32_MAX
 from lancecy.records import dataclass
 
@@ -32,7 +34,6 @@ __all__ = [
     "from_index",
     "integers_of",
     "length",
-    "list_like",
     "list_of",
     "lists_of",
     "made",
@@ -120,11 +121,6 @@ def by_rows(run: Callable[..., pa.Array], *arguments: Data) -> Data:
     return pa.chunked_array(found)
 
 
-def list_like(kind: pa.DataType) -> bool:
-    """Whether values are lists of any of Arrow's three layouts."""
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
-
-
 def list_of(kind: pa.DataType, *others: pa.DataType) -> pa.DataType:
     """The type of lists made of elements of ``kind``, large if one of the other types is."""
     large = any(pa.types.is_large_list(other) for other in others)
@@ -142,18 +138,13 @@ def lists_of(values: pa.Array | pa.Scalar, rows: int) -> ListRows:
 
 def _lists(array: pa.Array) -> ListRows:
     rows = len(array)
-    valid = np.ones(rows, np.bool_) if not array.null_count else _flags(array.is_valid())
+    valid = np.ones(rows, np.bool_) if not array.null_count else numbers_of(array.is_valid())
     if pa.types.is_fixed_size_list(array.type):
         size = array.type.list_size
         starts = (array.offset + np.arange(rows, dtype=np.int64)) * size
         return ListRows(array.values, starts, np.where(valid, size, 0), valid)
     offsets = np.asarray(array.offsets, dtype=np.int64) if rows else np.zeros(1, np.int64)
     return ListRows(array.values, offsets[:-1], np.where(valid, np.diff(offsets), 0), valid)
-
-
-def _flags(values: pa.Array) -> Flags:
-    found: Flags = values.to_numpy(zero_copy_only=False)
-    return found
 
 
 def elements_of(values: pa.Array | pa.Scalar, rows: int) -> tuple[pa.Array, Integers]:
@@ -169,7 +160,7 @@ def integers_of(values: pa.Array | pa.Scalar, rows: int) -> tuple[Integers, Flag
     if pa.types.is_date32(array.type):
         array = pc.cast(array, pa.int32())
     numbers = np.asarray(pc.fill_null(pc.cast(array, pa.int64()), 0), dtype=np.int64)
-    return numbers[index], _flags(array.is_valid())[index]
+    return numbers[index], numbers_of(array.is_valid())[index]
 
 
 def ranges(starts: Integers, sizes: Integers) -> Integers:
@@ -245,21 +236,17 @@ def _charge_bytes(name: str, parts: Sequence[pa.Array], index: Integers) -> None
     each = np.concatenate([np.broadcast_to(size, len(part)) for size, part in zip(sizes, parts, strict=True)])
     total = int(each[index].sum()) if len(each) else 0
     growth.charge(name, max(0, total - int(each.sum())), "lists")
-    if total > INT32_MAX and not any(map(_is_wide, (part.type for part in parts))):
+    if total > INT32_MAX and not any(map(is_wide, (part.type for part in parts))):
         raise ExpressionError(
             f"{name} would make {total:,} bytes in one array, where 32-bit offsets end at {INT32_MAX:,}; "
             "read fewer rows at a time"
         )
 
 
-def _is_wide(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_large_string(kind) or pa.types.is_large_binary(kind))
-
-
 def _byte_sizes(values: pa.Array) -> Integers | int:
     """Bytes of each value; one number if all values have as many."""
     kind = values.type
-    if pa.types.is_map(kind) or list_like(kind):
+    if pa.types.is_map(kind) or family(kind) == "list":
         lists = _lists(values)
         inner = _byte_sizes(lists.values)
         if isinstance(inner, int):
@@ -271,7 +258,7 @@ def _byte_sizes(values: pa.Array) -> Integers | int:
         return sum(members) if members else 0
     if pa.types.is_null(kind):
         return 0
-    if pa.types.is_string(kind) or pa.types.is_binary(kind) or _is_wide(kind):
+    if pa.types.is_string(kind) or pa.types.is_binary(kind) or is_wide(kind):
         return np.asarray(pc.fill_null(pc.binary_length(values), 0), dtype=np.int64) + 8
     return (int(kind.bit_width) + 7) // 8
 
@@ -313,7 +300,7 @@ def any_element(lists: Any, test: Callable[[pa.Array], Any]) -> Any:
 
     def run(chunk: pa.Array) -> pa.Array:
         flat = flat_of(chunk, len(chunk))
-        hits = _flags(pc.fill_null(test(flat.values), False))
+        hits = numbers_of(filled(test(flat.values), False))
         found = np.zeros(len(chunk), dtype=bool)
         found[flat.rows[hits]] = True
         return with_nulls_of(chunk, found)
@@ -324,8 +311,8 @@ def any_element(lists: Any, test: Callable[[pa.Array], Any]) -> Any:
 def with_nulls_of(chunk: pa.Array, found: NDArray[Any]) -> pa.Array:
     """Array of ``found``, null where ``chunk`` is null."""
     if chunk.null_count == 0:
-        return pa.array(found)
-    return pa.array(found, mask=pc.is_null(chunk).to_numpy(zero_copy_only=False))
+        return array_of(found)
+    return array_of(found, numbers_of(pc.is_null(chunk)))
 
 
 def length(lists: Any) -> Any:

@@ -215,7 +215,7 @@ def _match(values: pa.Array, pattern: str, flags: str) -> pa.Array:
     whole, *groups = _spans(values, _checked("regexp_match()", pattern, 1, flags))
     charge("regexp_match()", sum(int(np.maximum(lengths, 0).sum()) for _, lengths in groups or [whole]))
     wide = pc.cast(values, pa.large_binary())
-    starts = np.array([0, *(np.frombuffer(wide.buffers()[1], np.int64)[wide.offset :][: len(wide)])])[1:]
+    starts = _starts(wide)
     chosen = groups or [whole]
     spans = np.array(chosen, np.int64).reshape(len(chosen), 2, len(values))
     there = spans[:, 0].T >= 0
@@ -268,12 +268,16 @@ def _named(pattern: str) -> tuple[str, int]:
 def _characters_before(values: pa.Array, places: NDArray[np.int64]) -> NDArray[np.int64]:
     """Number of characters before a byte of each text."""
     wide = pc.cast(values, pa.large_binary())
-    _, offsets, data = wide.buffers()
-    starts = np.frombuffer(offsets, np.int64)[wide.offset :][: len(wide)]
-    held = np.frombuffer(data or b"", np.uint8)
+    starts = _starts(wide)
+    held = np.frombuffer(wide.buffers()[2] or b"", np.uint8)
     before = np.concatenate([[0], np.cumsum((held & 0xC0) != 0x80, dtype=np.int64)])
     found: NDArray[np.int64] = before[starts + np.maximum(places, 0)] - before[starts]
     return found
+
+
+def _starts(wide: pa.LargeBinaryArray) -> NDArray[np.int64]:
+    """The first byte of each value."""
+    return np.frombuffer(wide.buffers()[1], np.int64)[wide.offset :][: len(wide)]
 
 
 def _no_null(value: Any, default: Any) -> Any:

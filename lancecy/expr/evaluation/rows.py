@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator
 from itertools import repeat
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from lancecy.encodings.arrow.conversions import array_of
 from lancecy.expr.evaluation.values import Data
 
 __all__ = ["by_group", "by_row", "either", "is_data", "rows_of"]
@@ -89,8 +91,7 @@ def by_group(run: Callable[..., Data], target: pa.DataType, values: Data, *other
             )
             parts.append(part)
             places += members
-        order = pa.array(sorted(range(len(places)), key=places.__getitem__), pa.int64())
-        return pa.concat_arrays(parts).take(order)
+        return pa.concat_arrays(parts).take(array_of(np.argsort(places)))
 
     return _in_pieces(of_rows, target, (values, *others))
 

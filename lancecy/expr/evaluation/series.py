@@ -14,11 +14,10 @@ from lancecy.errors import ExpressionError
 from lancecy.expr.evaluation import growth
 from lancecy.expr.evaluation.lists import by_rows, integers_of, with_nulls
 from lancecy.expr.evaluation.values import Data
+from lancecy.expr.periods import DAY_NS
 from lancecy.limits import INT32_MAX
 
 __all__ = ["series"]
-
-_DAY = 86_400 * 10**9
 
 
 def series(name: str, closed: bool) -> Callable[..., Data]:
@@ -86,6 +85,6 @@ def _stored(name: str, kind: pa.DataType, step: Any, rows: int) -> tuple[Any, An
     nanos, valid = integers_of(pc.cast(step, pa.duration("ns")), rows)
     if not pa.types.is_date(kind):
         return nanos, valid
-    if (nanos[valid] % _DAY).any():
+    if (nanos[valid] % DAY_NS).any():
         raise ExpressionError(f"{name}() of dates needs steps of whole days; CAST the dates to timestamp")
-    return nanos // _DAY, valid
+    return nanos // DAY_NS, valid

@@ -16,11 +16,11 @@ from lancecy.expr.evaluation.lists import (
     elements_of,
     flat_of,
     from_index,
-    list_like,
     lists_of,
     made,
 )
 from lancecy.expr.evaluation.values import Data
+from lancecy.expr.kinds import family
 
 __all__ = ["entries", "extract", "make_map", "map_keys", "map_of", "map_values", "named_struct", "struct"]
 
@@ -57,7 +57,7 @@ def map_of(names: Data, values: Data) -> Data:
     ExpressionError
         The lists differ in length, or a key is null or there twice.
     """
-    if not list_like(names.type):
+    if family(names.type) != "list":
         names, values = make(names), make(values)
 
     def run(rows: int, of_keys: Any, of_values: Any) -> pa.Array:

@@ -77,6 +77,11 @@ def by_text(run: Callable[[str], Any], values: Data, target: pa.DataType) -> Dat
     return by_chunk(of_chunk, values)
 
 
+def is_wide(data_type: pa.DataType) -> bool:
+    """Whether texts or binary values have offsets of 64 bits."""
+    return bool(pa.types.is_large_string(data_type) or pa.types.is_large_binary(data_type))
+
+
 def repeated(value: pa.Scalar, rows: int) -> pa.Array:
     """A value as often as there are rows; Arrow cannot repeat lists zero times."""
     return pa.repeat(value, rows) if rows else pa.nulls(0, value.type)
