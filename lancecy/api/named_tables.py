@@ -145,9 +145,12 @@ def _declared(namespace: Any, names: list[str], mode: str) -> Any:
     if mode == "create":
         try:
             return namespace.declare_table(lance_namespace.DeclareTableRequest(id=names))
-        except lance_namespace.TableAlreadyExistsError:
+        except lance_namespace.TableAlreadyExistsError as error:
             # It may only be declared; the write refuses a table that has data.
-            return _described(namespace, names)
+            try:
+                return _described(namespace, names)
+            except lance_namespace.TableNotFoundError:
+                raise error from None  # a namespace has the name
     try:
         return _described(namespace, names)
     except lance_namespace.TableNotFoundError:

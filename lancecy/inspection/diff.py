@@ -73,13 +73,17 @@ class VersionDiff:
             ("columns added", self.added_columns),
             ("columns removed", self.removed_columns),
             ("columns changed", self.changed_columns),
+        ):
+            if items:
+                facts.append((name, _listed(items)))
+        for name, ids in (
             ("fragments added", self.added_fragments),
             ("fragments removed", self.removed_fragments),
             ("fragments rewritten", self.rewritten_fragments),
             ("fragments with deletions", tuple(self.deleted_rows)),
         ):
-            if items:
-                facts.append((name, _listed(items)))
+            if ids:
+                facts.append((name, _numbered(ids)))
         for name, changes in (("config", self.changed_config), ("metadata", self.changed_metadata)):
             facts += [
                 (f"{name} {printable(key)}", f"{_value(a)} to {_value(b)}") for key, (a, b) in changes.items()
@@ -109,6 +113,12 @@ class VersionDiff:
 def _listed(items: tuple[object, ...]) -> str:
     shown = ", ".join(str(item) for item in items[:_SHOWN])
     return shown + (f", … ({len(items):,} in all)" if len(items) > _SHOWN else "")
+
+
+def _numbered(ids: tuple[int, ...]) -> str:
+    """``2 (ids 4, 7)``, ``1 (id 0)``: a list of ids alone reads as a number of fragments."""
+    shown = ", ".join(map(str, ids[:_SHOWN])) + (", …" if len(ids) > _SHOWN else "")
+    return f"{len(ids):,} ({'id' if len(ids) == 1 else 'ids'} {shown})"
 
 
 def _value(text: str | None) -> str:

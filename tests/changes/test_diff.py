@@ -193,6 +193,9 @@ def test_text_names_branches_and_counts(tmp_path: Path) -> None:
     found = parted(tmp_path / "t").diff(("exp", None))
     assert "4 (exp) to 4 (main)" in str(found)
     assert "3 added, 2 updated, 4 removed" in str(found)
+    since = str(lancecy.dataset(tmp_path / "t").diff(1))
+    assert "fragments added  2 (ids 2, 3)" in since
+    assert "fragments with deletions  1 (id 0)" in since
     assert found.branches == ("exp", None)
     assert found.to_dict()["added_fragments"] == found.added_fragments
     assert "<table>" in found._repr_html_()

@@ -149,6 +149,7 @@ def build_file(
     padding: int = 0,
     statistics: Mapping[int, ColumnStatistics] | None = None,
     statistics_field: int = 5,
+    first_statistics_id: int = 0,
     footer: tuple[int, int] = (0, 2),
     table_first: bool = False,
     batch_offsets: Sequence[int] | None = None,
@@ -171,6 +172,8 @@ def build_file(
         Bytes before every page.
     statistics_field : int
         Number of the statistics in Metadata; 4 in one release.
+    first_statistics_id : int
+        Id of the first field of the statistics.
     table_first : bool
         Whether the page table stands before the pages.
     spare_rows : int
@@ -198,7 +201,7 @@ def build_file(
     else:
         table_position = len(out)
         out += cells.tobytes()
-    message, stats_table = _statistics(statistics or {}, out)
+    message, stats_table = _statistics(statistics or {}, first_statistics_id, out)
     offsets = np.cumsum([0, *rows]).tolist() if batch_offsets is None else list(batch_offsets)
     body = _metadata(offsets, table_position, message, statistics_field) + unknown_fields
     position = len(out)
@@ -206,14 +209,16 @@ def build_file(
     return Built(bytes(out), ids, first, num_batches, table_position, position, stats_table)
 
 
-def _statistics(statistics: Mapping[int, ColumnStatistics], out: bytearray) -> tuple[bytes, int]:
+def _statistics(
+    statistics: Mapping[int, ColumnStatistics], first_id: int, out: bytearray
+) -> tuple[bytes, int]:
     """Write statistics pages and their table; the StatisticsMetadata message and the table's position."""
     if not statistics:
         return b"", 0
     fields = b""
     cells: list[tuple[int, int]] = []
     for data_id, column in statistics.items():
-        parent = len(cells)
+        parent = first_id + len(cells)
         cells.append((0, 0))
         fields += _message(1, _field(str(data_id), parent, -1, "struct", nullable=False))
         pages = [("null_count", "int64", column.null_count)]
@@ -221,12 +226,14 @@ def _statistics(statistics: Mapping[int, ColumnStatistics], out: bytearray) -> t
         pages += [("max_value", column.logical_type, column.max_value)]
         for name, kind, page in pages:
             data, start, length = page(len(out))
-            fields += _message(1, _field(name, len(cells), parent, kind, nullable=name != "null_count"))
+            fields += _message(
+                1, _field(name, first_id + len(cells), parent, kind, nullable=name != "null_count")
+            )
             cells.append((len(out) + start, length))
             out += data
     position = len(out)
     out += np.array(cells, np.int64).tobytes()
-    packed = b"".join(_varint(i) for i in range(len(cells)))
+    packed = b"".join(_varint(first_id + i) for i in range(len(cells)))
     return fields + _message(2, packed) + _number(3, position), position
 
 

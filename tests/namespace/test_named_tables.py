@@ -114,6 +114,13 @@ def test_arguments_are_checked(tmp_path: Path) -> None:
             lancecy.dataset(namespace=ns, table_id=wrong)  # type: ignore[arg-type]
 
 
+def test_name_of_a_namespace_is_refused_for_what_it_is(tmp_path: Path) -> None:
+    ns = ours(tmp_path)
+    make(ns, "n")
+    with pytest.raises(ln.TableAlreadyExistsError, match="there is a namespace 'n' already"):
+        lancecy.write_dataset({"a": [1]}, namespace=ns, table_id=["n"])
+
+
 def test_storage_options_of_the_namespace_are_used() -> None:
     ns = ours("memory://named/root")
     lancecy.write_dataset({"a": [1]}, namespace=ns, table_id=["t"], mode="append")

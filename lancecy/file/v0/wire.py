@@ -9,6 +9,7 @@ Source: file sheet 0.1, sections 1.3, 1.4, 6.3 and 7.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -65,15 +66,16 @@ class V0Statistics:
     Attributes
     ----------
     fields : mapping of data field id to (null count, minimum, maximum) Field
-        In the file, one struct per data field, named by that field's id in decimal.
-    num_ids : int
-        Ids of all these fields, from 0.
+        In the file, one struct per data field, named by that field's id in decimal. The id of each Field
+        here is its row of the page table.
+    num_rows : int
+        Rows of the page table.
     page_table_position : int, bytes
-        One row per id, one cell each.
+        One row per id that the message lists, in the order of that list, one cell each.
     """
 
     fields: Mapping[int, tuple[Field, Field, Field]]
-    num_ids: int
+    num_rows: int
     page_table_position: int
 
 
@@ -131,7 +133,7 @@ def decode_statistics(data: bytes, limits: Limits) -> V0Statistics:
     message = parse_message(file_pb2.Metadata.StatisticsMetadata, data, "statistics metadata", limits)
     position = message.page_table_position
     if len(data) > _KEPT_BYTES:
-        return V0Statistics(*_statistics_fields(message.schema, limits), position)
+        return V0Statistics(*_statistics_fields(message, limits), position)
     # Files of a table differ in the position alone, and it takes longer to build the fields than to read their pages.
     message.ClearField("page_table_position")
     return V0Statistics(*_kept_fields(message.SerializeToString(deterministic=True), limits), position)
@@ -139,22 +141,23 @@ def decode_statistics(data: bytes, limits: Limits) -> V0Statistics:
 
 @lru_cache(maxsize=32)
 def _kept_fields(data: bytes, limits: Limits) -> tuple[Mapping[int, tuple[Field, Field, Field]], int]:
-    return _statistics_fields(file_pb2.Metadata.StatisticsMetadata.FromString(data).schema, limits)
+    return _statistics_fields(file_pb2.Metadata.StatisticsMetadata.FromString(data), limits)
 
 
 def _statistics_fields(
-    messages: Sequence[file_pb2.Field], limits: Limits
+    message: file_pb2.Metadata.StatisticsMetadata, limits: Limits
 ) -> tuple[Mapping[int, tuple[Field, Field, Field]], int]:
-    fields, found = decode_fields(messages, limits), {}
-    for top in fields:
-        parts = {child.name: child for child in top.children}
+    rows = {field_id: row for row, field_id in enumerate(message.fields)}
+    found = {}
+    for top in decode_fields(message.schema, limits):
+        parts = {child.name: replace(child, id=rows[child.id]) for child in top.children if child.id in rows}
         if (
             top.name.isascii()
             and top.name.isdigit()
             and {"null_count", "min_value", "max_value"} <= set(parts)
         ):
             found[int(top.name[:10])] = (parts["null_count"], parts["min_value"], parts["max_value"])
-    return found, max((node.id for top in fields for node in top.walk()), default=-1) + 1
+    return found, len(message.fields)
 
 
 def written_fields(data: Memory, limits: Limits) -> tuple[Field, ...]:

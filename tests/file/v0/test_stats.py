@@ -415,6 +415,15 @@ def test_statistics_of_other_fields_are_no_obstacle() -> None:
     assert known(found) == [True] * 3
 
 
+def test_rows_of_the_page_table_are_those_of_the_listed_ids() -> None:
+    """A writer may leave out statistics of fields: then the ids do not begin with 0."""
+    column = ColumnStatistics("int32", counts([0] * 3), plain([1] * 3, "<i4"), plain([2] * 3, "<i4"))
+    columns = {2: [plain([1] * 4, "<i4")] * 3}
+    found = stats_of(build_file(columns, ROWS, statistics={2: column}, first_statistics_id=2), leaf("int32"))
+    assert found is not None
+    assert known(found) == [True] * 3
+
+
 @folded("cell", [0, 1, 2, 3])
 @folded("position", [-1, 2**40, 2**63 - 1])
 def test_statistics_outside_the_file_are_refused(position: int, cell: int) -> None:
