@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import time
+import uuid
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -157,6 +159,31 @@ def test_leftovers_go_after_seven_days_or_when_told(tmp_path: Path) -> None:
     stats = ds.cleanup_old_versions(delete_unverified=True)
     assert (stats.data_files_removed, stats.index_files_removed, stats.old_versions) == (1, 2, 0)
     assert files(tmp_path) == kept | set(FOREIGN)
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_manifest_staged_by_a_writer_that_died_goes_with_its_store(tmp_path: Path, torn: bool) -> None:
+    """Without the store it may be a version. If its commit may still come, it stays, and is damage if it is torn."""
+    through = {"storage_options": {"manifest_store": f"sqlite:///{tmp_path}/manifests.db"}}
+    ds = lancecy.write_dataset({"x": [1]}, tmp_path / "t", **through)
+    ds.append({"x": [2]})
+    versions = tmp_path / "t" / "_versions"
+    (newest, _) = sorted(versions.iterdir())
+    staged = newest.with_name(f"{newest.name}-{uuid.uuid4()}")
+    staged.write_bytes(newest.read_bytes()[: 4 if torn else None])
+    expected = pytest.raises(FormatError, match="staged.*delete_unverified=True") if torn else nullcontext()
+    with expected:
+        ds.cleanup_old_versions(timedelta(0), retain_versions=9)
+    old(staged)
+    with expected:
+        lancecy.dataset(ds.uri).cleanup_old_versions(timedelta(0), retain_versions=9)
+    assert staged.exists()
+    assert ds.cleanup_old_versions(timedelta(0), retain_versions=9).temporary_files_removed == 1
+    assert not staged.exists()
+    staged.write_bytes(b"torn")
+    ds.cleanup_old_versions(timedelta(0), retain_versions=9, delete_unverified=True)
+    assert not staged.exists()
+    assert ds.checkout_latest().to_table()["x"].to_pylist() == [1, 2]
 
 
 def test_detached_versions_keep_their_files(tmp_path: Path) -> None:

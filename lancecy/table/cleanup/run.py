@@ -204,6 +204,12 @@ class _Cleanup:
         manifests = yield from self.needs.manifests()
         history: list[Found] = []
         kept: set[str] = set()
+        abandoned = [manifest.meta for manifest in manifests if self._is_abandoned(manifest, files, times)]
+        # They need no files, and may be torn.
+        self.read |= {("", meta.path) for meta in abandoned}
+        manifests = [
+            manifest for manifest in manifests if (manifest.place, manifest.meta.path) not in self.read
+        ]
         for number, manifest in enumerate(manifests):
             self.progress(Step("read versions", number, len(manifests), "versions", manifest.meta.path))
             references = yield from self._read(manifest)
@@ -234,6 +240,7 @@ class _Cleanup:
             kept |= going.pop(version).references.own
         self.going = going
         gone = leftovers(home, files, kept, named, intents.raw, self.options, times)
+        gone += [(Kind.TEMPORARY, meta) for meta in abandoned]
         return Removal(tuple(found.meta for found in going.values()), tuple(gone))
 
     def _going(self, files: Sequence[ObjectMeta], history: Sequence[Found], times: Times) -> dict[int, Found]:
@@ -283,6 +290,17 @@ class _Cleanup:
     def _is_own(self, manifest: ListedManifest) -> bool:
         folder = manifest.meta.path.rpartition("/")[0]
         return not manifest.place and folder == self.scope.home + VERSIONS
+
+    def _is_abandoned(self, manifest: ListedManifest, files: Sequence[ObjectMeta], times: Times) -> bool:
+        """Whether a manifest was staged for a version that it did not become, too long ago for a commit under way."""
+        return (
+            self.scope.versions.settles_staged
+            and manifest.name.staged
+            and not manifest.name.detached
+            and self._is_own(manifest)
+            and manifest.meta.path in {meta.path for meta in files}
+            and (self.options.unverified or times.is_old(manifest.meta, GRACE_NS))
+        )
 
     def _is_running(self, meta: ObjectMeta, times: Times) -> bool:
         """Whether a file is the marker of a distributed write that may still be under way."""

@@ -88,6 +88,10 @@ class VersionStore(Protocol):
     def fails_at_once(self) -> bool:
         """Whether a failed request is never carried out later, as on a local disk."""
 
+    @property
+    def settles_staged(self) -> bool:
+        """Whether no version is a staged manifest that :meth:`manifests` lists: it finishes those that are."""
+
     def latest(self) -> Steps[ManifestLocation | None]:
         """The newest version, None if the table has none.
 

@@ -64,6 +64,13 @@ manifest moves to _damaged/, and version 7 gets the rows of the newest sound ver
     is_version = folder.rpartition("/")[2] == VERSIONS and parsed is not None and not parsed.detached
     if parsed is None or not is_version or not is_damage(error) or "lancecy.repair" in error.what:
         return error
+    if parsed.staged:
+        remedy = (
+            "; it was staged for a commit through an external manifest store: a cleanup that names this store removes it "
+            "once it is seven days old, and with delete_unverified=True at once"
+        )
+        error.what += "" if remedy in error.what else remedy
+        return error
     in_other_table = folder.startswith("/") or "://" in folder
     place = printable((folder if in_other_table else f"{root}/{folder}").removesuffix(f"/{VERSIONS}"))
     error.what += (

@@ -69,6 +69,7 @@ class ExternalVersions:
 
     needs_conditional_put: ClassVar[bool] = False
     fails_at_once: ClassVar[bool] = False
+    settles_staged: ClassVar[bool] = True
 
     keyed: KeyedTable
     lists_in_order: bool = False

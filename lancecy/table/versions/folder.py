@@ -62,6 +62,7 @@ class VersionFolder:
 
     needs_conditional_put: ClassVar[bool] = True
     fails_at_once: ClassVar[bool] = False
+    settles_staged: ClassVar[bool] = False
 
     lists_in_order: bool = False
 
