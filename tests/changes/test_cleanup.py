@@ -164,8 +164,8 @@ def test_leftovers_go_after_seven_days_or_when_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("torn", [False, True])
 def test_manifest_staged_by_a_writer_that_died_goes_with_its_store(tmp_path: Path, torn: bool) -> None:
     """Without the store it may be a version. If its commit may still come, it stays, and is damage if it is torn."""
-    through = {"storage_options": {"manifest_store": f"sqlite:///{tmp_path}/manifests.db"}}
-    ds = lancecy.write_dataset({"x": [1]}, tmp_path / "t", **through)
+    through = {"manifest_store": f"sqlite:///{tmp_path}/manifests.db"}
+    ds = lancecy.write_dataset({"x": [1]}, tmp_path / "t", storage_options=through)
     ds.append({"x": [2]})
     versions = tmp_path / "t" / "_versions"
     (newest, _) = sorted(versions.iterdir())
