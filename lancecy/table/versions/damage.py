@@ -25,7 +25,7 @@ OPEN_OLDER = "; recover=True opens that older version and changes nothing"
 NOTHING_SOUND = (
     "; no other version is sound either, so the table cannot be repaired: put manifests back from a copy of its "
     f"{VERSIONS}/, or write the rows of the files in data/, which lancecy.LanceFileReader reads one by one with "
-    "the deleted rows, to a new table"
+    "the deleted rows if they are of 2.x, to a new table"
 )
 """In place of the remedy where no version is sound."""
 
