@@ -25,7 +25,17 @@ import pyarrow.compute as pc
 
 from lancecy.errors import ExpressionError, printable
 from lancecy.expr.build import list_literal
-from lancecy.expr.nodes import Call, Column, Expr, Literal, chain, is_nan, literal_from_scalar, negate
+from lancecy.expr.nodes import (
+    Call,
+    Column,
+    Expr,
+    Literal,
+    chain,
+    constant_of,
+    is_nan,
+    literal_from_scalar,
+    negate,
+)
 from lancecy.records import dataclass
 
 __all__ = ["compute_opaque", "from_arrow", "search_in_bytes"]
@@ -149,9 +159,9 @@ class _Reader:
             raise ExpressionError("a pyarrow expression refers to a column by position; refer to it by name")
         return Column(tuple(name.decode() for _, name in refs))
 
-    def literal(self, index: int) -> Literal | None:
+    def literal(self, index: int) -> Expr | None:
         try:
-            return literal_from_scalar(self.batch.column(index)[0])
+            return constant_of(self.batch.column(index)[0])
         except ExpressionError:
             return None
 

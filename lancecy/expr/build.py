@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lancecy.errors import ExpressionError
 from lancecy.expr.describe import describe
-from lancecy.expr.nodes import Call, Column, Constant, Expr, Literal, chain, literal_of, negate
+from lancecy.expr.nodes import Call, Column, Constant, Expr, Literal, chain, constant_of, negate
 
 __all__ = ["Condition", "Filter", "Term", "as_expr", "between", "col", "is_in", "lit"]
 
@@ -246,7 +246,7 @@ def lit(value: object, data_type: pa.DataType | None = None) -> Term:
     if data_type is None:
         return Term(as_expr(value))
     try:
-        return Term(literal_of(pa.scalar(value, data_type)))
+        return Term(constant_of(pa.scalar(value, data_type)))
     except (pa.ArrowException, OverflowError, TypeError) as error:
         raise ExpressionError(f"{value!r} is not a value of type {data_type}") from error
 
@@ -260,7 +260,7 @@ def as_expr(value: object) -> Expr:
     """
     if isinstance(value, Term):
         return value.expr
-    return value if isinstance(value, Expr) else literal_of(value)
+    return value if isinstance(value, Expr) else constant_of(value)
 
 
 def is_in(expr: Expr, values: Iterable[object]) -> Expr:
@@ -275,10 +275,22 @@ def is_in(expr: Expr, values: Iterable[object]) -> Expr:
     """
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise TypeError(f"isin needs a list of values, not {values!r}")
-    return in_list(expr, [literal_of(value) for value in values])
+    return among(expr, [constant_of(value) for value in values])
 
 
-def in_list(expr: Expr, literals: list[Literal]) -> Expr:
+def among(expr: Expr, members: Sequence[Expr]) -> Expr:
+    """``expr IN (members)``: equality with each member that is not a constant, as lists and structs are not."""
+    literals: list[Literal] = []
+    others: list[Expr] = []
+    for member in members:
+        if isinstance(member, Literal) and not isinstance(member.value, tuple):
+            literals.append(member)
+        else:
+            others.append(Call("=", (expr, member)))
+    return chain("or", [_in_list(expr, literals), *others] if literals or not others else others)
+
+
+def _in_list(expr: Expr, literals: list[Literal]) -> Expr:
     """``expr IN (literals)``; constants of different types are tested list by list."""
     groups: dict[pa.DataType | None, list[Literal]] = {}
     for literal in literals:

@@ -9,7 +9,7 @@ tree is deeper than ``Limits.nesting``, so that recursion over one is safe.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from decimal import Decimal
 from typing import Any, ClassVar, TypeAlias
@@ -35,6 +35,7 @@ __all__ = [
     "chain",
     "check_text",
     "conjuncts",
+    "constant_of",
     "is_nan",
     "literal_from_scalar",
     "literal_of",
@@ -280,6 +281,33 @@ def literal_of(value: object) -> Literal:
         return literal_from_scalar(pa.array(one, from_pandas=True)[0])
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise ExpressionError(f"a {type(value).__name__} cannot be part of an expression") from error
+
+
+def constant_of(value: object) -> Expr:
+    """The literal of a value, or the call that makes it: a list of a list or array, a struct of a mapping, a map.
+
+    Raises
+    ------
+    ExpressionError
+        Expressions cannot hold values of this kind.
+
+    Examples
+    --------
+    >>> constant_of([1, 2])
+    <call make_array(1, 2)>
+    """
+    if isinstance(value, pa.Scalar) and value.is_valid:
+        if isinstance(value, pa.MapScalar):
+            return Call("map", (constant_of(value.values.field(0)), constant_of(value.values.field(1))))
+        if isinstance(value, (pa.ListScalar, pa.FixedSizeListScalar)):
+            value = value.values
+        elif isinstance(value, pa.StructScalar):
+            value = dict(value)
+    if isinstance(value, (list, tuple, pa.Array)) or (isinstance(value, np.ndarray) and value.ndim):
+        return Call("make_array", tuple(constant_of(item) for item in value))
+    if isinstance(value, Mapping):
+        return Call("named_struct", tuple(constant_of(part) for pair in value.items() for part in pair))
+    return literal_of(value)
 
 
 def _of_pandas(value: Any) -> Literal:

@@ -117,7 +117,6 @@ MESSAGES = {
     "i8 IN ('a')": "the text 'a' cannot be compared or combined with tinyint",
     "i8 = s": "i8 is tinyint and s is string: these cannot be compared; CAST one side",
     "ts_us = tz": r"ts_us is timestamp and tz is timestamp\[us, tz=America/New_York\]",
-    "l = l": "l is list<item: int32>.*cannot be compared; name an element or a field",
     "greatest(l, l) IS NULL": r"greatest\(\) compares its values, and list<item: int32> has no order; name an element",
     "least(interval '1 month', interval '2 days') IS NULL": r"least\(\) .*interval has no order",
     "st = 1": "st is struct.*cannot be compared",
@@ -190,7 +189,7 @@ MESSAGES = {
     "i8 = ?": "PLACEHOLDER is not supported",
     "(1, 2) = i8": "TUPLE is not supported",
     "l[1:2] = 3": r"a part of a list is written array_slice\(l, 2, 3\)",
-    "l = [1, 2]": "these cannot be compared|which cannot be compared",
+    "l = 1": "l is list<item: int32>, which cannot be compared with 1; compare it with a list or struct",
     "i8 = 1.5.2": "is not a column name",
     "a.b(c)": "is not a column name",
     '"i8" = 1': "write `i8` for the column or 'i8' for the string",
@@ -347,7 +346,7 @@ def test_repeated_operands_of_usual_sizes_are_read() -> None:
 
 
 def test_constants_that_have_no_place_in_an_expression() -> None:
-    for value in ({"a": 1}, object(), [1, 2], 1j):
+    for value in ({"a": object()}, object(), [1, 2j], 1j):
         with pytest.raises(ExpressionError, match="cannot be part of an expression"):
             lit(value)
     with pytest.raises(ExpressionError, match="not a value of type int8"):

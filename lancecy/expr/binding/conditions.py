@@ -7,6 +7,7 @@ import pyarrow as pa
 from lancecy.errors import ExpressionError
 from lancecy.expr.binding.arithmetic import as_length, cast_to
 from lancecy.expr.binding.binder import Binder
+from lancecy.expr.binding.nested import compared_sides
 from lancecy.expr.describe import describe, describe_type
 from lancecy.expr.evaluation.evaluate import can_fail
 from lancecy.expr.evaluation.exact import share_type
@@ -127,18 +128,32 @@ def _compare(binder: Binder, op: str, left: Expr, right: Expr) -> Expr:
         left, right, op = right, left, COMPARISONS[op]
     if isinstance(right, Literal):
         return _with_constant(binder, op, left, right)
+    if _is_nested(left) and _is_nested(right):
+        sides = compared_sides(left, right)
+        if sides is None:
+            raise _unlike(left, right, "CAST one side")
+        return binder.finish(op, sides)
     target = common_type(left.type or pa.null(), right.type or pa.null())
     if target is not None and family(target) == "null":
         return Literal(None, _BOOL)
     if target is None or family(target) not in COMPARABLE:
-        remedy = "CAST one side" if target is None else "name an element or a field of each"
-        raise ExpressionError(
-            f"{describe(left)} is {describe_type(left.type)} and {describe(right)} is "
-            f"{describe_type(right.type)}: these cannot be compared; {remedy}"
+        raise _unlike(
+            left, right, "CAST one side" if target is None else "name an element or a field of each"
         )
     if not share_type(left.type or pa.null(), right.type or pa.null()):
         return Call(op, (left, right), _BOOL)
     return Call(op, (cast_to(left, target), cast_to(right, target)), _BOOL)
+
+
+def _is_nested(side: Expr) -> bool:
+    return side.type is not None and (family(side.type) in ("list", "struct") or pa.types.is_map(side.type))
+
+
+def _unlike(left: Expr, right: Expr, remedy: str) -> ExpressionError:
+    return ExpressionError(
+        f"{describe(left)} is {describe_type(left.type)} and {describe(right)} is "
+        f"{describe_type(right.type)}: these cannot be compared; {remedy}"
+    )
 
 
 def _with_constant(binder: Binder, op: str, left: Expr, right: Literal) -> Expr:
@@ -148,7 +163,13 @@ def _with_constant(binder: Binder, op: str, left: Expr, right: Literal) -> Expr:
     if isinstance(left, Literal) and left.value is None:
         return Literal(None, _BOOL)
     if family(left.type) not in COMPARABLE:
-        raise ExpressionError(f"{describe(left)} is {describe_type(left.type)}, which cannot be compared")
+        remedy = (
+            "a list or struct, or name an element or a field" if _is_nested(left) else "a value of its type"
+        )
+        raise ExpressionError(
+            f"{describe(left)} is {describe_type(left.type)}, which cannot be compared with {describe(right)}; "
+            f"compare it with {remedy}"
+        )
     try:
         placed = _fit_operand(left, right)
     except ExpressionError as error:
@@ -210,6 +231,8 @@ def within(binder: Binder, call: Call, wide: bool) -> Expr:
     if not listed.value:
         return Literal(False, _BOOL)
     if family(tested.type) == "null" or (isinstance(tested, Literal) and tested.value is None):
+        return Literal(None, _BOOL)
+    if not any(value is not None for value in listed.value):
         return Literal(None, _BOOL)
     if family(tested.type) not in COMPARABLE:
         raise ExpressionError(f"{describe(tested)} is {describe_type(tested.type)}, which IN cannot compare")

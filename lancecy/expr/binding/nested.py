@@ -18,9 +18,9 @@ from lancecy.expr.describe import describe, describe_type
 from lancecy.expr.evaluation.functions import Function
 from lancecy.expr.evaluation.lists import list_of
 from lancecy.expr.kinds import common_type, family, is_number, plain_members
-from lancecy.expr.nodes import Call, Expr, Literal
+from lancecy.expr.nodes import Call, Column, Expr, Literal, walk
 
-__all__ = ["NESTED", "is_nested_function", "nested_arguments"]
+__all__ = ["NESTED", "compared_sides", "is_nested_function", "nested_arguments"]
 
 _OWN_LETTERS = frozenset("Levm")
 
@@ -123,6 +123,35 @@ def _with_elements(found: Expr, letter: str, element: pa.DataType) -> Expr:
         return found
     large = pa.types.is_large_list(found.type)
     return cast_to(found, pa.large_list(element) if large else pa.list_(element))
+
+
+def compared_sides(left: Expr, right: Expr) -> tuple[Expr, Expr] | None:
+    """Two lists, structs or maps in one type; None if their members cannot be compared.
+
+    Floating-point numbers of a constant become as wide as those of a column, as a constant beside a number does.
+    """
+    sides = _plain(left), _plain(right)
+    kinds = [side.type or pa.null() for side in sides]
+    target = _common(*kinds)
+    if target is None:
+        return None
+    for side, other in zip(sides, reversed(kinds), strict=True):
+        if not any(isinstance(node, Column) for node in walk(side)):
+            target = _with_floats(target, other)
+    return cast_to(sides[0], target), cast_to(sides[1], target)
+
+
+def _with_floats(target: pa.DataType, like: pa.DataType) -> pa.DataType:
+    """The type with the floating-point types that another has in their place."""
+    if family(target) == family(like) == "float":
+        return like
+    if family(target) == family(like) == "list":
+        return list_of(_with_floats(target.value_type, like.value_type), target)
+    if family(target) == family(like) == "struct":
+        members = [target.field(index) for index in range(target.num_fields)]
+        kinds = [_with_floats(member.type, like.field(index).type) for index, member in enumerate(members)]
+        return pa.struct([member.with_type(kind) for member, kind in zip(members, kinds, strict=True)])
+    return target
 
 
 def _concat(binder: Binder, call: Call, spec: Function, other: Other) -> Expr:

@@ -26,6 +26,7 @@ from lancecy.expr.evaluation.casts import cast_values
 from lancecy.expr.evaluation.constants import COMPARISONS, is_in, looked_up
 from lancecy.expr.evaluation.exact import compare, share_type
 from lancecy.expr.evaluation.functions import FUNCTIONS
+from lancecy.expr.evaluation.nested_comparisons import compare_nested
 from lancecy.expr.evaluation.patterns import match_like
 from lancecy.expr.evaluation.rows import by_group
 from lancecy.expr.evaluation.try_casts import try_cast_values
@@ -251,8 +252,12 @@ def _full(values: Data, table: Any) -> Data:
 def _compare(op: str, kernel: Callable[..., Any]) -> Callable[[Call, Any], Data]:
     def run(call: Call, table: Any) -> Data:
         left, right = call.args
-        # The binder leaves types without an exact common type as they are.
-        judge = kernel if share_type(left.type, right.type) else partial(compare, op)
+        judge = kernel
+        if pa.types.is_nested(left.type):
+            judge = partial(compare_nested, op)
+        elif not share_type(left.type, right.type):
+            # The binder leaves types without an exact common type as they are.
+            judge = partial(compare, op)
         if isinstance(right, Literal):
             scalar = scalar_of(right)
             return _per_value(left, table, lambda values: judge(values, scalar))

@@ -72,9 +72,9 @@ def _members(values: pa.Array, ordered: bool, nulls_last: bool) -> Integers:
     return np.where(found == 0, found.max(initial=0) + 1, found) if nulls_last else found
 
 
-def keys_of_all(*parts: pa.Array) -> list[Integers]:
+def keys_of_all(*parts: pa.Array, ordered: bool = False) -> list[Integers]:
     """:func:`keys` of several arrays of one type, with the same numbers for the same values."""
-    found = keys(pa.concat_arrays(parts))
+    found = keys(pa.concat_arrays(parts), ordered)
     return list(np.split(found, np.cumsum([len(part) for part in parts])[:-1]))
 
 

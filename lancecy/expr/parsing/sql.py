@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from lancecy.errors import ExpressionError, printable
-from lancecy.expr.build import between, in_list, list_literal
+from lancecy.expr.build import among, between, list_literal
 from lancecy.expr.evaluation.functions import unknown_function
 from lancecy.expr.literals import cast_literal
 from lancecy.expr.nodes import (
@@ -268,9 +268,7 @@ def _in(reader: _Reader, node: Any) -> Expr:
         return Call("in", (tested, Literal(reader.lists.pop(listed))))
     if not members:
         raise ExpressionError("IN needs a list of values in parentheses, with at least one in it")
-    constants = [m for m in members if isinstance(m, Literal)]
-    others = [Call("=", (tested, m)) for m in members if not isinstance(m, Literal)]
-    return chain("or", [in_list(tested, constants), *others]) if constants else chain("or", others)
+    return among(tested, members)
 
 
 def _between(reader: _Reader, node: Any) -> Expr:
