@@ -203,8 +203,7 @@ def targets(
             raise ValueError(
                 f"the table has no bases to write to{others}: register some, or leave target_all_bases out"
             )
-        own: tuple[int | None, ...] = (None,) if target_all_bases else ()
-        return (*own, *usual)
+        return (None, *usual) if target_all_bases else tuple(usual)
     return tuple(_find(reference, bases, own) for reference in target_bases or ()) or (None,)
 
 

@@ -423,7 +423,7 @@ def test_the_tables_own_folder_is_named_by_its_path_as_in_pylance(
     assert base_ids(ds) == [None, 2]
     ds.create_branch("dev").append(plain(5), target_bases=[f"{tmp_path}/t/tree/dev"])
     assert base_ids(lancecy.dataset(tmp_path / "t/tree/dev"))[2:] == [None]
-    ds.optimize.compact_files(target_bases=[own])
+    ds.optimize.compact_files(target_bases=[f"{tmp_path}/t"])
     assert base_ids(ds) == [None]
 
 
