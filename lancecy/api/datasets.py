@@ -655,8 +655,8 @@ class Dataset(Scans, Changes, History, Branching, Clones, RefusedNames):
         Parameters
         ----------
         columns : list of names, mapping or None
-            Names, nested ones with dots (``"s.a"``); or output names mapped to SQL text or expressions
-            (``{"y": "x * 2"}``); None for all.
+            Names, nested ones with dots (``"s.a"``), and ``"*"`` for every column; or output names mapped to SQL
+            text or expressions (``{"y": "x * 2"}``); None for all.
         filter : str, pyarrow.compute.Expression, lancecy.Expr or None
             Returns the rows for which it is true (SQL rules: null is not true).
         limit, offset : int, optional

@@ -105,8 +105,9 @@ def write_dataset(
     initial_bases : sequence of DatasetBasePath, optional
         New tables only: base paths besides the table's own folder.
     target_bases : sequence of str, optional
-        Names or paths of the bases that receive data files in turn; [] is the table's own folder. A write begins with
-        the base that holds the fewest bytes of the table, so that many small writes fill all bases evenly.
+        Names or paths of the bases that receive data files in turn; the path of the table itself is its own folder, and
+        so is []. A write begins with the base that holds the fewest bytes of the table, so that many small writes fill
+        all bases evenly.
     target_all_bases : bool, optional
         Write to all bases in turn; True includes the table's own folder, False excludes it. Bases that are other tables,
         such as the source of a shallow clone, are left out: only ``target_bases`` writes to them.

@@ -123,7 +123,7 @@ class Rewriter:
         written = planned_move(snapshot, self.settings.data_storage_version)
         if bases is None:
             return written
-        chosen = targets(written.base_paths, bases, None)
+        chosen = targets(written.base_paths, bases, own=snapshot.location.uri)
         return replace(written, targets=least_filled_first(chosen, snapshot.fragments))
 
     def _copies(self, fragments: Sequence[Fragment], written: Plan, num_files: int) -> dict[int, Copied]:

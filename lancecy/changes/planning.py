@@ -234,7 +234,7 @@ def planned(
     unnamed: frozenset[int] = frozenset()
     if options.target_all_bases is not None:
         unnamed = other_tables(after, location.allowing(map(canonical_base, bases)), session)
-    chosen = targets(after, options.target_bases, options.target_all_bases, unnamed)
+    chosen = targets(after, options.target_bases, options.target_all_bases, unnamed, location.uri)
     if snapshot is not None:
         check_targets(snapshot, chosen)
     if len(chosen) > 1:  # many fragments take long to parse

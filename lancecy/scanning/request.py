@@ -47,8 +47,10 @@ NULL_IF_DELETED = frozenset(("_rowid", "_rowaddr"))
 _MOST = 1 << 60
 """Counts are at most so large, so that the sum of a limit and an offset is an int64."""
 
+_ALL = "*"
+
 Columns: TypeAlias = "Sequence[str] | Mapping[str, object] | None"
-"""Names, or a mapping from output name to SQL text or expression; None means every column."""
+"""Names, or a mapping from output name to SQL text or expression; None means every column, as "*" does among names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,8 @@ def _column_list(
     for name in names:
         if not isinstance(name, str):
             raise TypeError(f"a column name must be text, not {type(name).__name__}")
+    if _ALL in names and _ALL not in schema.names:
+        names = [each for name in names for each in (schema.names if name == _ALL else (name,))]
     repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
         raise ValueError(f"columns named twice: {', '.join(repeated)}")

@@ -156,6 +156,7 @@ def targets(
     target_bases: Sequence[str | os.PathLike[str]] | None = None,
     target_all_bases: bool | None = None,
     unnamed: Collection[int] = (),
+    own: str | None = None,
 ) -> tuple[int | None, ...]:
     """Ids of the bases that data files go to, in turn; None is the table's own folder.
 
@@ -164,11 +165,13 @@ def targets(
     bases : mapping of id to BasePath
         Bases of the table.
     target_bases : sequence of str, optional
-        Names or paths of bases; without any, files go to the table's own folder.
+        Names or paths of bases, and ``own``; without any, files go to the table's own folder.
     target_all_bases : bool, optional
         Use every base in the order of ids, after the table's own folder (True) or without it (False).
     unnamed : collection of int
         Ids of bases that ``target_all_bases`` leaves out: folders of other tables, whose cleanups would remove the files.
+    own : str, optional
+        URI of the table, if ``target_bases`` may name its own folder too.
 
     Raises
     ------
@@ -184,6 +187,8 @@ def targets(
     >>> bases = {1: BasePath(1, "/b1", "fast"), 2: BasePath(2, "/b2")}
     >>> targets(bases, ["/b2/", "fast"]), targets(bases, target_all_bases=True)
     ((2, 1), (None, 1, 2))
+    >>> targets(bases, ["/t", "fast"], own="/t")
+    (None, 1)
     >>> targets(bases, target_all_bases=True, unnamed={2})
     (None, 1)
     """
@@ -198,9 +203,8 @@ def targets(
             raise ValueError(
                 f"the table has no bases to write to{others}: register some, or leave target_all_bases out"
             )
-        own: tuple[int | None, ...] = (None,) if target_all_bases else ()
-        return (*own, *usual)
-    return tuple(_find(reference, bases) for reference in target_bases or ()) or (None,)
+        return (None, *usual) if target_all_bases else tuple(usual)
+    return tuple(_find(reference, bases, own) for reference in target_bases or ()) or (None,)
 
 
 def least_filled_first(chosen: Sequence[int | None], fragments: Iterable[Fragment]) -> tuple[int | None, ...]:
@@ -247,7 +251,7 @@ def bytes_by_base(fragments: Iterable[Fragment]) -> dict[int | None, int]:
     return dict(found)
 
 
-def _find(reference: str | os.PathLike[str], bases: Mapping[int, BasePath]) -> int:
+def _find(reference: str | os.PathLike[str], bases: Mapping[int, BasePath], own: str | None) -> int | None:
     reference = os.fspath(reference)
     named = [number for number, base in bases.items() if base.name == reference]
     if named:
@@ -256,6 +260,8 @@ def _find(reference: str | os.PathLike[str], bases: Mapping[int, BasePath]) -> i
     at = [number for number, base in bases.items() if reference == base.path or place == spelling(base)]
     if at:
         return at[0]
+    if own is not None and place == canonical_uri(own):
+        return None
     known = [base.name or base.path for base in bases.values()]
     raise NotFoundError(
         f"the table has no base {reference!r}, only {', '.join(known) or 'its own folder'}",

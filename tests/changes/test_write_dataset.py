@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -411,6 +411,20 @@ def test_base_is_named_by_its_path(tmp_path: Path) -> None:
     ds = lancecy.write_dataset(plain(), tmp_path / "t", initial_bases=bases(tmp_path))
     ds.append(plain(), target_bases=[f"{tmp_path}/b2/"])
     assert base_ids(ds) == [None, 2]
+
+
+@pytest.mark.parametrize("spell", [str, "{}/".format, "file://{}".format, Path])
+def test_the_tables_own_folder_is_named_by_its_path_as_in_pylance(
+    tmp_path: Path, spell: Callable[[str], str | Path]
+) -> None:
+    own = spell(str(tmp_path / "t"))
+    options: dict[str, Any] = {"target_bases": [own, "two"], "max_rows_per_file": 5}
+    ds = lancecy.write_dataset(plain(10), tmp_path / "t", initial_bases=bases(tmp_path), **options)
+    assert base_ids(ds) == [None, 2]
+    ds.create_branch("dev").append(plain(5), target_bases=[f"{tmp_path}/t/tree/dev"])
+    assert base_ids(lancecy.dataset(tmp_path / "t/tree/dev"))[2:] == [None]
+    ds.optimize.compact_files(target_bases=[f"{tmp_path}/t"])
+    assert base_ids(ds) == [None]
 
 
 def test_base_that_the_table_lacks_is_refused(tmp_path: Path) -> None:

@@ -265,3 +265,16 @@ def test_rows_are_taken_by_objects_that_are_integers(ds: lancecy.Dataset) -> Non
         for take in (ds.take, ds.take_rows):
             with pytest.raises(TypeError, match=r"integers|whole number"):
                 take(wrong)
+
+
+def test_star_among_names_is_every_column_as_in_pylance(ds: lancecy.Dataset, tmp_path: Path) -> None:
+    everything = ds.to_table(limit=3)
+    assert ds.to_table(["*"], limit=3) == everything
+    assert ds.take(range(3), ["*"]) == everything
+    assert ds.get_fragments()[0].to_table(["*"], order_by=["id"], limit=3) == everything
+    assert ds.scanner(["_rowid", "*"]).schema.names == ["_rowid", "id", "x"]
+    assert lancecy.scan(ds, columns=["*"])[["x"]].partitions[0].compute().columns.tolist() == ["x"]
+    with pytest.raises(ValueError, match="columns named twice: id$"):
+        ds.scanner(["id", "*"])
+    starred = lancecy.write_dataset({"*": [1], "n": [2]}, tmp_path / "starred.lance")
+    assert starred.to_table(["*"]).column_names == ["*"]
