@@ -195,6 +195,18 @@ LIST_VALUES: dict[str, list[Any]] = {
         None,
         [dt.date(2024, 7, 1)],
     ],
+    "generate_series(date '2024-01-31', date '2024-04-29', interval '1 month')": [
+        [dt.date(2024, 1, 31), dt.date(2024, 2, 29), dt.date(2024, 3, 29), dt.date(2024, 4, 29)]
+    ]
+    * 5,
+    "generate_series(d + interval '2 months 1 day', d, interval '-1 month')": [
+        [dt.date(2020, 4, 30), dt.date(2020, 3, 30), dt.date(2020, 2, 29)],
+        [dt.date(1970, 3, 1), dt.date(1970, 2, 1), dt.date(1970, 1, 1)],
+        [dt.date(2021, 3, 4), dt.date(2021, 2, 4), dt.date(2021, 1, 4)],
+        None,
+        [dt.date(2024, 9, 2), dt.date(2024, 8, 2), dt.date(2024, 7, 2)],
+    ],
+    "range(d, d, interval '1 year')": [[], [], [], None, []],
     "range(date '2021-01-05', date '2021-01-01', interval '-2 days')": [
         [dt.date(2021, 1, 5), dt.date(2021, 1, 3)]
     ]

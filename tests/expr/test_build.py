@@ -351,6 +351,10 @@ def test_guards_hold_for_case_and_order_does_not_matter() -> None:
         "regexp_like(y, '^[0-9]+$') AND CAST(y AS int) = 2": [False, False, True, None],
         "CASE WHEN regexp_like(y, '^[0-9]+$') THEN CAST(y AS int) ELSE -1 END": [0, -1, 2, -1],
         "CASE WHEN x = 0 THEN NULL ELSE 10 / x END": [None, 10, 5, None],
+        "coalesce(nullif(x, 0), NULL, 10 / (x + 5), x + 1)": [2, 1, 2, None],
+        "coalesce(CASE WHEN x IN (0, 2) THEN x END, 10 / x)": [0, 10, 2, None],
+        "ifnull(CAST(nullif(y, 'x') AS int), 7)": [0, 7, 2, 7],
+        "coalesce(5, 1 / x)": [5, 5, 5, 5],
         "CASE WHEN 10 / (x + 1) > 4 THEN 10 / (x + 1) WHEN x IS NULL THEN 1 / 1 ELSE x END": [10, 5, 2, 1],
     }
     for text, expected in answers.items():

@@ -195,7 +195,7 @@ def refused(text: str, most: str) -> None:
 # Each call makes less than the bound, all together more.
 TOGETHER = [
     "length(concat(" + ", ".join(["repeat(s, 10000)"] * 20) + ")) > 1",
-    "coalesce(" + ", ".join(["repeat(s, 10000)"] * 20) + ") = ''",
+    "greatest(" + ", ".join(["repeat(s, 10000)"] * 20) + ") = ''",
     "repeat(s, 10000) || repeat(s, 10000) || s = s",
     "repeat(s, 10000) || repeat(ls, 10000) || s = s",
     "replace(repeat(s, 10000), 'a', '" + "x" * 1000 + "') = ''",

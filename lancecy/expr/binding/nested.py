@@ -19,6 +19,7 @@ from lancecy.expr.evaluation.functions import Function
 from lancecy.expr.evaluation.lists import list_of
 from lancecy.expr.kinds import common_type, family, is_number, plain_members
 from lancecy.expr.nodes import Call, Column, Expr, Literal, walk
+from lancecy.expr.periods import period_of
 
 __all__ = ["NESTED", "compared_sides", "is_nested_function", "nested_arguments"]
 
@@ -206,8 +207,10 @@ def _series(binder: Binder, call: Call, spec: Function, other: Other) -> Expr:
     if not kinds:
         return binder.finish(call.op, tuple(other(binder, call, arg, "i") for arg in call.args))
     target = common_type(kinds[0], kinds[-1])
-    step = as_length(found[2]) if len(found) == 3 else None
-    is_step = step is not None and (family(step.type) == "interval" or _is_null(step))
+    step = found[2] if len(found) == 3 else None
+    if step is not None and not _has_months(step):
+        step = as_length(step)
+    is_step = step is not None and (family(step.type) in ("interval", "period") or _is_null(step))
     alike = all(_is_null(one) or family(one.type) == family(kinds[0]) for one in found[:2])
     if step is None or not is_step or not alike or target is None:
         raise ExpressionError(
@@ -217,6 +220,11 @@ def _series(binder: Binder, call: Call, spec: Function, other: Other) -> Expr:
     target = pa.date32() if family(target) == "date" else pa.timestamp("ns", target.tz)
     step = cast_to(step, pa.duration("ns")) if _is_null(step) else step
     return binder.finish(call.op, (*(cast_to(one, target) for one in found[:2]), step))
+
+
+def _has_months(step: Expr) -> bool:
+    is_period = isinstance(step, Literal) and family(step.type) == "period" and isinstance(step.value, int)
+    return is_period and period_of(step.value).months != 0  # type: ignore[attr-defined]
 
 
 def _is_null(found: Expr) -> bool:

@@ -2,8 +2,8 @@
 
 Logic is three-valued (Kleene): null AND false is false, null OR true is true, NOT null is null. A comparison with a
 constant is one kernel call on the unconverted column; ``exact`` compares operands of two types. Arithmetic is
-checked: overflow and division by zero are errors, not wrong rows. AND, OR and CASE evaluate operands that may fail
-only where the earlier ones leave the answer open, so that ``x != 0 AND 10 / x > 2`` is safe.
+checked: overflow and division by zero are errors, not wrong rows. AND, OR, CASE and coalesce evaluate operands that may
+fail only where the earlier ones leave the answer open, so that ``x != 0 AND 10 / x > 2`` is safe.
 """
 
 from __future__ import annotations
@@ -246,6 +246,19 @@ def _full(values: Data, table: Any) -> Data:
     return repeated(values, table.num_rows) if isinstance(values, pa.Scalar) else values
 
 
+def _coalesce(call: Call, table: Any) -> Data:
+    """The first value that is not null; later ones that may fail are computed only where all before are null."""
+    kernel = FUNCTIONS["coalesce"].kernel
+    first = next((place for place, arg in enumerate(call.args) if place and can_fail(arg)), len(call.args))
+    found = kernel(*(compute(arg, table) for arg in call.args[:first]))
+    for arg in call.args[first:]:
+        if not isinstance(found, pa.Scalar):
+            found = kernel(found, _where(arg, table, pc.is_null(found)))
+        elif not found.is_valid:
+            found = compute(arg, table)
+    return found
+
+
 # Comparisons
 
 
@@ -423,6 +436,7 @@ _LAZY: dict[str, Callable[[Call, Any], Any]] = {
     "decoded": _decode_call,
     "arrow": _arrow,
     **{name: _function(name) for name in FUNCTIONS},
+    "coalesce": _coalesce,
 }
 
 

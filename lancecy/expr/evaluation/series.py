@@ -9,15 +9,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancecy.encodings.arrow.conversions import scalar_of
+from lancecy.encodings.arrow.conversions import numbers_of, scalar_of
 from lancecy.errors import ExpressionError
-from lancecy.expr.evaluation import growth
-from lancecy.expr.evaluation.lists import by_rows, integers_of, with_nulls
+from lancecy.expr.evaluation import calendar, growth
+from lancecy.expr.evaluation.lists import by_rows, elements_of, integers_of, with_nulls
 from lancecy.expr.evaluation.values import Data
-from lancecy.expr.periods import DAY_NS
+from lancecy.expr.periods import DAY_NS, PERIOD_TYPE
 from lancecy.limits import INT32_MAX
 
 __all__ = ["series"]
+
+# Each step of months is a pass over all rows whose list is not at its end.
+_MOST_STEPS = 100_000
 
 
 def series(name: str, closed: bool) -> Callable[..., Data]:
@@ -35,13 +38,9 @@ def series(name: str, closed: bool) -> Callable[..., Data]:
         if last is None:
             first, last = scalar_of(0), first
         kind = pa.int64() if pa.types.is_integer(first.type) else first.type
-        one = scalar_of(1)
-        return by_rows(
-            lambda rows, *ends: _lists(name, kind, closed, rows, *ends),
-            first,
-            last,
-            one if step is None else step,
-        )
+        step = scalar_of(1) if step is None else step
+        make = _by_months if step.type == PERIOD_TYPE else _lists
+        return by_rows(lambda rows, *ends: make(name, kind, closed, rows, *ends), first, last, step)
 
     return call
 
@@ -76,6 +75,36 @@ def _lists(name: str, kind: pa.DataType, closed: bool, rows: int, *ends: Any) ->
     if pa.types.is_date32(kind):
         values = pc.cast(values, pa.int32())
     return with_nulls(pa.list_(kind), sizes, values.cast(kind), valid)
+
+
+def _by_months(name: str, kind: pa.DataType, closed: bool, rows: int, *ends: Any) -> pa.Array:
+    """Lists whose values are each a step of the calendar after the one before: January 31, February 29, March 29."""
+    step = ends[2]
+    now, last = (
+        pc.take(values, pa.array(index)) for values, index in (elements_of(end, rows) for end in ends[:2])
+    )
+    valid = numbers_of(pc.and_(now.is_valid(), last.is_valid()))
+    down = step.as_py().months < 0
+    before = (pc.greater_equal if down else pc.less_equal) if closed else (pc.greater if down else pc.less)
+    places, owners, parts = np.arange(rows), [np.empty(0, np.int64)], [pa.array([], kind)]
+    while True:
+        kept = before(now, last).fill_null(False)
+        now, last, places = now.filter(kept), last.filter(kept), places[numbers_of(kept)]
+        if not len(now):
+            break
+        growth.charge(f"{name}()", 8 * len(now), "lists")
+        if len(owners) > _MOST_STEPS:
+            raise ExpressionError(f"{name}() takes at most {_MOST_STEPS:,} steps of months")
+        owners.append(places)
+        parts.append(now)
+        following = calendar.plus(now, step)
+        if not pc.all((pc.less if down else pc.greater)(following, now)).as_py():
+            raise ExpressionError(f"the step of {name}() leads back; its days exceed its months")
+        now = following
+    of_rows = np.concatenate(owners)
+    order = np.argsort(of_rows, kind="stable")
+    values = pc.take(pa.concat_arrays(parts), pa.array(order))
+    return with_nulls(pa.list_(kind), np.bincount(of_rows, minlength=rows), values, valid)
 
 
 def _stored(name: str, kind: pa.DataType, step: Any, rows: int) -> tuple[Any, Any]:
