@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import pyarrow as pa
 
+from lancecy.expr.evaluation.constants import COMPARISONS
 from lancecy.expr.evaluation.list_keys import keys_of_all
 from lancecy.expr.evaluation.lists import by_rows, elements_of
 from lancecy.expr.evaluation.values import Data
 
 __all__ = ["compare_nested"]
-
-_OPERATORS = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 def compare_nested(op: str, left: Data, right: Data) -> Data:
@@ -53,7 +44,7 @@ def compare_nested(op: str, left: Data, right: Data) -> Data:
     def run(rows: int, one: Any, other: Any) -> pa.Array:
         (one, mine), (other, theirs) = elements_of(one, rows), elements_of(other, rows)
         first, second = keys_of_all(one, other, ordered=op not in ("=", "!="))
-        first, second = first[mine], second[theirs]
-        return pa.array(_OPERATORS[op](first, second), mask=(first == 0) | (second == 0))
+        sides = (pa.array(numbers, mask=numbers == 0) for numbers in (first[mine], second[theirs]))
+        return COMPARISONS[op](*sides)
 
     return by_rows(run, left, right)
