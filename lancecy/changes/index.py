@@ -83,9 +83,9 @@ class Indices(IndexSegments):
             BLOOMFILTER: a filter of every 8192 rows; for equality with values that few rows have.
             An IndexConfig says how many rows instead.
         name : str, optional
-            By default the column's name and ``_idx``.
+            By default the column's name and ``_idx``; if another type of index has that name, ``_idx_2`` and so on.
         replace : bool
-            Whether an index of that name is replaced.
+            Whether an index of that name, and of that type if no name is given, is replaced.
         train : bool
             False makes an index that covers nothing, for ``optimize_indices`` to fill.
         fragment_ids : sequence of int, optional
@@ -130,7 +130,7 @@ class Indices(IndexSegments):
         def attempt() -> None:
             self._check_writable()
             context = self.context
-            plan = IndexPlan.of(context.snapshot.schema, column, index_type, name)
+            plan = IndexPlan.of(context.snapshot.schema, column, index_type, name, context.snapshot.indices())
             replaced = replaced_entries(context, plan, replace)
             fragments = chosen_fragments(context, fragment_ids) if train else ()
             made = trained(

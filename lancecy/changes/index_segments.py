@@ -86,7 +86,7 @@ class IndexSegments(Change):
         2
         """
         context = self.context
-        plan = IndexPlan.of(context.snapshot.schema, column, index_type, name)
+        plan = IndexPlan.of(context.snapshot.schema, column, index_type, name, context.snapshot.indices())
         replaced_entries(context, plan, replace)
         fragments = chosen_fragments(context, fragment_ids) if train else ()
         identity = None if index_uuid is None else uuid_of("index_uuid", index_uuid)

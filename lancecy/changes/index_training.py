@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import chain, count
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -72,7 +73,12 @@ class IndexPlan:
 
     @classmethod
     def of(
-        cls, schema: Schema, column: str | Sequence[str], index_type: IndexKind, name: str | None
+        cls,
+        schema: Schema,
+        column: str | Sequence[str],
+        index_type: IndexKind,
+        name: str | None,
+        existing: Sequence[IndexEntry] = (),
     ) -> IndexPlan:
         """Check what a user gives.
 
@@ -83,6 +89,9 @@ class IndexPlan:
             May differ in case, if one column is meant.
         index_type : str or IndexConfig
         name : str, optional
+            By default the column's name and ``_idx``, numbered where other indices have the names before it.
+        existing : sequence of IndexEntry
+            The table's indices.
 
         Raises
         ------
@@ -102,10 +111,20 @@ class IndexPlan:
             raise IndexTypeError(
                 f"a {known.name} index is made of columns of {known.columns}, and column {column!r} is {kind}"
             )
-        named = f"{'.'.join(path)}_idx" if name is None else name
+        named = _own_name(existing, f"{'.'.join(path)}_idx", field, known) if name is None else name
         if not named or named.startswith("__lance_"):
             raise ValueError(f"an index cannot be called {named!r}: choose another name")
         return cls(join_name(path), field, known, named)
+
+
+def _own_name(existing: Sequence[IndexEntry], first: str, field: Field, kind: IndexType) -> str:
+    """The first name that no index of another type or on another column has, as in pylance: x_idx, x_idx_2, …"""
+    others = {
+        entry.name
+        for entry in existing
+        if entry.fields != (field.id,) or entry.details_type not in ("", kind.details_type)
+    }
+    return next(name for name in chain([first], (f"{first}_{n}" for n in count(2))) if name not in others)
 
 
 def _only(column: str | Sequence[str]) -> str:

@@ -201,7 +201,7 @@ def create_shared_index(
         dataset._check_writable()
         context = dataset.context
         snapshot = context.snapshot
-        plan = IndexPlan.of(snapshot.schema, column, index_type, name)
+        plan = IndexPlan.of(snapshot.schema, column, index_type, name, snapshot.indices())
         replaced = replaced_entries(context, plan, asked["replace"])
         shared = SharedIndex(
             ScanSpec.of(snapshot, ScanRequest(), embed_credentials),

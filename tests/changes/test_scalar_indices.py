@@ -167,6 +167,24 @@ def test_an_index_is_replaced(tmp_path: Path) -> None:
         ds.create_scalar_index("f", name="a_idx")
 
 
+def test_indices_of_several_types_stand_side_by_side(tmp_path: Path) -> None:
+    """The second has a number in its name, as in pylance, which gives the same names on the same table."""
+    ds = made(tmp_path / "t", "2.1", False)
+    theirs = lance.write_dataset(ds.to_table(), tmp_path / "theirs")
+    for kind in ("BTREE", "BITMAP", "BTREE", "ZONEMAP", "BITMAP"):
+        ds.create_scalar_index("a", kind)
+        theirs.create_scalar_index("a", kind)
+        found = [(index.name, index.index_type) for index in ds.describe_indices()]
+        assert found == [(index.name, index.index_type) for index in theirs.describe_indices()]
+    assert [name for name, _ in found] == ["a_idx", "a_idx_2", "a_idx_3"]
+    check_answers(ds.uri, ("a = 7", "a is null"))
+    ds.drop_index("a_idx")
+    ds.create_scalar_index("a", "BITMAP")
+    assert {index.name: index.index_type for index in ds.describe_indices()}["a_idx"] == "Bitmap"
+    with pytest.raises(ValueError, match="'a_idx': choose another name"):
+        ds.create_scalar_index("a", "BITMAP", replace=False)
+
+
 def test_some_fragments_are_covered(tmp_path: Path) -> None:
     ds = made(tmp_path / "t", "2.1", False)
     ds.create_scalar_index("a", fragment_ids=[1])
