@@ -92,7 +92,9 @@ def _parsed(text: str, reader: _Reader) -> Expr:
         raise _too_deep(text) from None
     except KeyError as error:
         # The parser takes a name for syntax of statements, and lacks a part of that here.
-        raise ExpressionError(f"cannot read the expression {text!r}: unexpected {error}", text=text) from error
+        raise ExpressionError(
+            f"cannot read the expression {text!r}: unexpected {error}", text=text
+        ) from error
     if len(trees) != 1 or trees[0] is None:
         problem = (
             "it is empty" if not any(trees) else "a semicolon separates statements, and a filter is none"

@@ -215,10 +215,8 @@ def free_names(tokens: Sequence[Any]) -> None:
         is_type = token.token_type in types and kind not in _PREFIXES
         if is_type and following == "L_BRACKET" and previous == "DCOLON":
             raise ExpressionError(f"cannot CAST to {printable(token.text)}[…]: there is no such type")
-        if is_type and previous not in _BEFORE_TYPES and _is_call(tokens, index + 1):
-            token.token_type = type(token.token_type).VAR
-            kind = "VAR"
-        elif wanted and not is_first_branch and _is_name(kind, token.text, following):
+        is_call = is_type and previous not in _BEFORE_TYPES and _is_call(tokens, index + 1)
+        if is_call or (wanted and not is_first_branch and _is_name(kind, token.text, following)):
             token.token_type = type(token.token_type).VAR
             kind = "VAR"
         if kind == "RAW_STRING" and previous in _LITERALS:
