@@ -114,7 +114,8 @@ def test_change_that_kills_its_workers_leaves_the_table_as_it_was(
 ) -> None:
     ds = table(tmp_path / kind)
     before, rows = files(tmp_path / kind), rows_of(ds)
-    scheduler: Any = client.cluster.scheduler
+    cluster: Any = client.cluster
+    scheduler = cluster.scheduler
     allowed, scheduler.allowed_failures = scheduler.allowed_failures, 0
     try:
         client.register_plugin(Killing(tmp_path / f"{kind}-killed"), name=kind)

@@ -63,7 +63,9 @@ def dialect() -> Any:
             # POSITION(x IN s), and position(s, x) in the order of pylance.
             FUNCTION_PARSERS["POSITION"] = lambda self: self._parse_position(haystack_first=True)
             # What follows NULL[ would be read twice, as a type and as an operand.
-            TYPE_TOKENS: ClassVar[Any] = parser.Parser.TYPE_TOKENS - {tokens.TokenType.NULL}
+            TYPE_TOKENS: ClassVar[Any] = frozenset(
+                kind for kind in parser.Parser.TYPE_TOKENS if kind.name != "NULL"
+            )
             NO_PAREN_FUNCTIONS: ClassVar[Any] = {}
             NO_PAREN_FUNCTION_PARSERS: ClassVar[Any] = {
                 "CASE": parser.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]
