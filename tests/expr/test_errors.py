@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +12,7 @@ import pytest
 
 from lancecy.errors import ColumnNotFoundError, ExpressionError, LanceError
 from lancecy.expr import Term, bind, col, evaluate, lit, parse
+from lancecy.expr.binding import binder
 from lancecy.expr.describe import describe
 from lancecy.expr.evaluation.functions import ALIASES, FUNCTIONS, LOWERED
 from lancecy.expr.nodes import FORMS, OPERATORS
@@ -332,6 +334,54 @@ def test_short_text_that_would_become_a_huge_tree_is_refused(text: str) -> None:
     """Found by fuzzing: what such operators test is compared again and again, and nested ones multiply."""
     with pytest.raises(ExpressionError, match="nest fewer"):
         parse(text)
+
+
+def test_nested_calls_by_the_names_of_types_are_read_once() -> None:
+    """Each level was read as a type and then as a call: 25 levels would have taken half an hour."""
+    for begin, end in (
+        ("struct(", ")"),
+        ("date(", ")"),
+        ("decimal(1, ", ")"),
+        ("int[", "]"),
+        ("null[", "]"),
+        ("array[", "]"),
+        ("(date (", "))"),
+        ("{a: date(", ")}"),
+    ):
+        with suppress(ExpressionError):
+            parse(begin * 25 + "i8" + end * 25)
+    with pytest.raises(ExpressionError, match=r"cannot CAST to int\[…\]"):
+        parse("i8::int[" * 30 + "1" + "]" * 30)
+    assert parse("timestamp(3) '2024-05-01' < ts_us AND d = date '2024-05-01'") is not None
+    assert parse("CAST(i8 AS decimal(10, 2)) = i8::decimal(10, 2)") is not None
+
+
+def test_nested_lists_are_not_made_to_find_their_type() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        made: list[object] = []
+        patch.setattr(binder, "compute", lambda *call: made.append(call))
+        assert bind(parsed("[" * 50 + "i8" + "]" * 50), SCHEMA).expr.type != pa.list_(pa.int8())
+    assert not made
+
+
+def test_types_nested_too_deep_and_syntax_of_statements_are_refused() -> None:
+    """Python's own errors came out of the parser."""
+    for depth in (300, 20_000):
+        with pytest.raises(ExpressionError, match="too deep"):
+            parse("CAST(NULL AS " + "array<" * depth + "int" + ">" * depth + ") = 1")
+    with pytest.raises(ExpressionError, match="cannot read"):
+        parse("(select connect by (x")
+
+
+def test_few_long_texts_are_kept_parsed() -> None:
+    texts = [f"i8 IN ({n}" + ", 7" * 5000 + ")" for n in range(20)]
+    first = parse(texts[0])
+    assert parse(texts[0]) is first
+    for text in texts:
+        parse(text)
+    # A thousand of them were kept, which took gigabytes.
+    assert parse(texts[0]) == first
+    assert parse(texts[0]) is not first
 
 
 def test_repeated_operands_of_usual_sizes_are_read() -> None:

@@ -18,6 +18,7 @@ import pytest
 import lancecy
 from lancecy.errors import ExpressionError
 from lancecy.expr import bind, evaluate
+from lancecy.expr.evaluation import characters
 from tests.expr.test_answers import parsed
 from tests.helpers.folded import folded
 
@@ -166,6 +167,18 @@ def test_distances_are_those_of_the_table_of_all_prefixes() -> None:
     pairs = [["".join(draw.choices("abé", k=draw.randrange(90))) for _ in range(2)] for _ in range(200)]
     table = pa.table({"s": [pair[0] for pair in pairs], "t": [pair[1] for pair in pairs]})
     assert answers("levenshtein(s, t)", table) == [slow(*pair) for pair in pairs]
+
+
+def test_distances_to_long_texts_take_memory_for_common_characters_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Numbers with a bit per character were made for every character: gigabytes for a megabyte of text."""
+    long = "".join(chr(0x4E00 + n) for n in range(20_000))
+    table = pa.table({"s": ["abc", long[7:9], ""], "t": [long] * 3})
+    monkeypatch.setattr(characters, "COMPUTED_BYTES", 10_000)
+    assert answers("levenshtein(s, t)", table) == [20_000, 19_998, 20_000]
+    with pytest.raises(ExpressionError, match=r"levenshtein\(\) would need more than 10,000 bytes"):
+        answers("levenshtein(t, reverse(t))", table)
 
 
 def test_later_matches_are_found_between_characters_of_every_kind() -> None:

@@ -380,23 +380,29 @@ def test_executor_without_lancecy_is_told_what_to_set(
     assert data_files(tmp_path / "t" / "data") == set()
 
 
-# Every Python process of Spark runs this when it starts: the first task to finish a file dies, and is run again.
+# Every Python process of Spark runs this when it starts: the first task to finish a file, columns, an index or copies
+# dies, and is run again.
 DYING = """
 import os, signal
 from pathlib import Path
+from lancecy.changes.shared_columns import SharedColumns
+from lancecy.changes.shared_copies import SharedCopies
+from lancecy.changes.shared_index import SharedIndex
 from lancecy.write import fragments
 
-finished = fragments._finished
+def dying(real):
+    def run(*arguments):
+        made = real(*arguments)
+        try:
+            Path(os.environ["DIE_ONCE"]).mkdir()
+        except FileExistsError:
+            return made
+        os.kill(os.getpid(), signal.SIGKILL)
+    return run
 
-def finished_and_dead(full):
-    made = finished(full)
-    try:
-        Path(os.environ["DIE_ONCE"]).mkdir()
-    except FileExistsError:
-        return made
-    os.kill(os.getpid(), signal.SIGKILL)
-
-fragments._finished = finished_and_dead
+fragments._finished = dying(fragments._finished)
+for kind in (SharedColumns, SharedIndex, SharedCopies):
+    kind.run = dying(kind.run)
 """
 
 TWICE = """
@@ -421,6 +427,20 @@ for door, path in (("write", sys.argv[1] + "/t"), ("save", sys.argv[1] + "/u")):
     rows = ds.to_table()["id"].to_pylist()
     print(door, os.path.exists(os.environ["DIE_ONCE"]), rows == list(range(1000)), ds.version,
           len(os.listdir(path + "/data")) > len(ds.get_fragments()), lancecy.spark.read(spark, path).count())
+os.mkdir(sys.argv[1] + "/fast")
+base = lancecy.DatasetBasePath(sys.argv[1] + "/fast", name="fast")
+ds = lancecy.write_dataset({"id": range(32)}, sys.argv[1] + "/v", max_rows_per_file=2, initial_bases=[base])
+for change in (
+    lambda: lancecy.spark.add_columns(spark, ds, lambda batch: {"b": batch["id"]}, ["id"]),
+    lambda: lancecy.spark.compact(ds, spark, target_rows_per_fragment=8),
+    lambda: lancecy.spark.create_scalar_index(spark, ds, "id", "BTREE", num_parts=2),
+    lambda: lancecy.spark.copy_files(spark, ds, base="fast"),
+    lambda: lancecy.spark.update(spark, ds, {"id": "id"}),
+):
+    shutil.rmtree(os.environ["DIE_ONCE"], ignore_errors=True)
+    change()
+    print(os.path.exists(os.environ["DIE_ONCE"]), ds.version, sorted(ds.to_table()["id"].to_pylist()) == list(range(32)),
+          ds.count_rows("id > 16"))
 """
 
 
@@ -442,6 +462,6 @@ def test_tasks_that_die_and_are_run_again_write_once(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert done.stdout.splitlines() == ["write True True 1 True 1000", "save True True 1 True 1000"], (
-        done.stderr[-3000:]
-    )
+    written = ["write True True 1 True 1000", "save True True 1 True 1000"]
+    changed = [f"True {version} True 15" for version in range(2, 7)]
+    assert done.stdout.splitlines() == written + changed, done.stderr[-3000:]

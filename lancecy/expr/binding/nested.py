@@ -186,6 +186,14 @@ def _distance(binder: Binder, call: Call, spec: Function, other: Other) -> Expr:
     return binder.finish("array_distance", tuple(_with_elements(one, "L", pa.float64()) for one in found))
 
 
+def _make_array(binder: Binder, call: Call, spec: Function, other: Other) -> Expr:
+    found = nested_arguments(binder, call, spec, other)
+    if not found:
+        return binder.finish("make_array", ())
+    # The type is stated, as trials of nested calls would make the inner ones once for each level.
+    return binder.finish("make_array", found, pa.list_(found[0].type or pa.null()))
+
+
 def _repeat(binder: Binder, call: Call, spec: Function, other: Other) -> Expr:
     value, count = nested_arguments(binder, call, spec, other)
     kind = value.type or pa.null()
@@ -283,6 +291,7 @@ NESTED: dict[str, Callable[[Binder, Call, Function, Other], Expr]] = {
     "array_repeat": _repeat,
     "cardinality": _cardinality,
     "generate_series": _series,
+    "make_array": _make_array,
     "make_map": _make_map,
     "map": _map_of,
     "map_extract": _extract,

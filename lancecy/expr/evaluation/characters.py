@@ -16,6 +16,7 @@ from lancecy.errors import ExpressionError
 from lancecy.expr.evaluation.growth import charge
 from lancecy.expr.evaluation.rows import by_row
 from lancecy.expr.evaluation.values import Data, by_chunk, is_wide
+from lancecy.limits import COMPUTED_BYTES
 
 __all__ = [
     "character",
@@ -141,11 +142,10 @@ def distance(left: Data, right: Data) -> Data:
 def _distance(text: str, other: str) -> int:
     # One column of the table of distances at a time, whose steps up and down are the bits of two numbers
     # (Myers 1999, Hyyrö 2003): time grows with the length of one text, and slowly with that of the other.
-    if not other:
-        return len(text)
-    places: dict[str, int] = {}
-    for index, char in enumerate(other):
-        places[char] = places.get(char, 0) | 1 << index
+    text, other = sorted((text, other), key=len)
+    if not text:
+        return len(other)
+    places = _places(other, frozenset(text))
     whole, last = (1 << len(other)) - 1, len(other) - 1
     up, down, score = whole, 0, len(other)
     for char in text:
@@ -157,6 +157,31 @@ def _distance(text: str, other: str) -> int:
         more, less = (more << 1 | 1) & whole, less << 1 & whole
         up, down = less | ~(vertical | more) & whole, more & vertical
     return score
+
+
+def _places(text: str, wanted: frozenset[str]) -> dict[str, int]:
+    """The places of wanted characters in a text, each as a bit of a number.
+
+    Raises
+    ------
+    ExpressionError
+        The numbers would take too much memory.
+    """
+    size = (len(text) + 7) // 8
+    masks: dict[str, bytearray] = {}
+    for index, char in enumerate(text):
+        if char not in wanted:
+            continue
+        mask = masks.get(char)
+        if mask is None:
+            if (len(masks) + 1) * size > COMPUTED_BYTES:
+                raise ExpressionError(
+                    f"levenshtein() would need more than {COMPUTED_BYTES:,} bytes for a text of {len(text):,} "
+                    "characters; compare shorter texts"
+                )
+            mask = masks[char] = bytearray(size)
+        mask[index >> 3] |= 1 << (index & 7)
+    return {char: int.from_bytes(mask, "little") for char, mask in masks.items()}
 
 
 def place_in_set(values: Data, listed: Any) -> Data:

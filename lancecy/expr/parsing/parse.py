@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["parse"]
 
+# Long texts, most of them lists of keys, are rarely parsed again much later, and what they become takes megabytes.
+_LONG_TEXT = 10_000
+
 
 def parse(x: Filter, schema: pa.Schema | None = None) -> Expr | None:
     """Parse a filter or a computed column of any form to an expression tree.
@@ -55,7 +58,7 @@ def parse(x: Filter, schema: pa.Schema | None = None) -> Expr | None:
     if x is None or isinstance(x, Expr):
         return x
     if isinstance(x, str):
-        return _parse_text(x)
+        return _parse_text(x) if len(x) < _LONG_TEXT else _parse_long_text(x)
     if isinstance(x, Term):
         return x.expr
     if isinstance(x, pc.Expression):
@@ -74,6 +77,9 @@ def _parse_text(text: str) -> Expr:
     from lancecy.expr.parsing.sql import from_sql
 
     return from_sql(text)
+
+
+_parse_long_text = lru_cache(maxsize=8)(_parse_text.__wrapped__)
 
 
 def _parse_list(items: Sequence[object]) -> Expr:

@@ -89,7 +89,12 @@ def _parsed(text: str, reader: _Reader) -> Expr:
     except SqlglotError as error:
         raise ExpressionError(f"a string or a name is not closed in {text!r}", text=text) from error
     except RecursionError:
-        raise ExpressionError("the expression is nested too deep", text=text) from None
+        raise _too_deep(text) from None
+    except KeyError as error:
+        # The parser takes a name for syntax of statements, and lacks a part of that here.
+        raise ExpressionError(
+            f"cannot read the expression {text!r}: unexpected {error}", text=text
+        ) from error
     if len(trees) != 1 or trees[0] is None:
         problem = (
             "it is empty" if not any(trees) else "a semicolon separates statements, and a filter is none"
@@ -100,6 +105,12 @@ def _parsed(text: str, reader: _Reader) -> Expr:
     except ExpressionError as error:
         error.text = error.text or printable(text)
         raise
+    except RecursionError:
+        raise _too_deep(text) from None
+
+
+def _too_deep(text: str) -> ExpressionError:
+    return ExpressionError("the expression is nested too deep", text=text)
 
 
 # What users of pandas and Python mean by & and |.

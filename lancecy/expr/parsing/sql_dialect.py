@@ -5,7 +5,8 @@ keeps function calls as written.
 
 Columns may be named like keywords: ``when > 3`` and ``group IS NULL`` need no backquotes. A keyword that cannot start an
 operand, where an operand must come, would be an error; a pass over the tokens before the parser makes it the name that
-the user meant, and that pylance reads. No valid text changes its meaning.
+the user meant, and that pylance reads. So is the name of a type in front of a bracket, as in ``date(t)`` or ``struct(a)``.
+No valid text changes its meaning.
 """
 
 from __future__ import annotations
@@ -61,6 +62,10 @@ def dialect() -> Any:
             }
             # POSITION(x IN s), and position(s, x) in the order of pylance.
             FUNCTION_PARSERS["POSITION"] = lambda self: self._parse_position(haystack_first=True)
+            # What follows NULL[ would be read twice, as a type and as an operand.
+            TYPE_TOKENS: ClassVar[Any] = frozenset(
+                kind for kind in parser.Parser.TYPE_TOKENS if kind.name != "NULL"
+            )
             NO_PAREN_FUNCTIONS: ClassVar[Any] = {}
             NO_PAREN_FUNCTION_PARSERS: ClassVar[Any] = {
                 "CASE": parser.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]
@@ -160,6 +165,7 @@ _FOLLOWERS = _SIGNS | frozenset(
 _OPENERS = (_SIGNS - {"DOT", "DCOLON", "R_PAREN", "R_BRACKET"}) | frozenset(
     "AND OR BETWEEN LIKE ILIKE ESCAPE FROM FOR CASE WHEN THEN ELSE L_PAREN L_BRACKET".split()
 )
+_BEFORE_TYPES = frozenset({"ALIAS", "DCOLON"})
 # In front of a string these make a literal, so that double quotes cannot mark a name there.
 _LITERALS = frozenset("DATE DATETIME TIME TIMESTAMP".split())
 # These are operands or start one.
@@ -196,13 +202,23 @@ def free_names(tokens: Sequence[Any]) -> None:
     ----------
     tokens : sequence of sqlglot Token
         Tokens of a filter or a computed column.
+
+    Raises
+    ------
+    ExpressionError
+        ``::`` with brackets behind the type.
     """
+    types = dialect().parser_class.TYPE_TOKENS
     wanted, previous = True, ""
     for index, token in enumerate(tokens):
         kind = token.token_type.name
         following = tokens[index + 1].token_type.name if index + 1 < len(tokens) else ""
         is_first_branch = kind == "WHEN" and previous == "CASE"
-        if wanted and not is_first_branch and _is_name(kind, token.text, following):
+        is_type = token.token_type in types and kind not in _PREFIXES
+        if is_type and following == "L_BRACKET" and previous == "DCOLON":
+            raise ExpressionError(f"cannot CAST to {printable(token.text)}[…]: there is no such type")
+        is_call = is_type and previous not in _BEFORE_TYPES and _is_call(tokens, index + 1)
+        if is_call or (wanted and not is_first_branch and _is_name(kind, token.text, following)):
             token.token_type = type(token.token_type).VAR
             kind = "VAR"
         if kind == "RAW_STRING" and previous in _LITERALS:
@@ -212,6 +228,20 @@ def free_names(tokens: Sequence[Any]) -> None:
         # A NOT in front of an operand still expects it; a NOT behind one (NOT IN, NOT LIKE) does not.
         wanted = kind in _OPENERS or (wanted and kind == "NOT")
         previous = kind
+
+
+def _is_call(tokens: Sequence[Any], start: int) -> bool:
+    """Whether a bracket stands here, and not the sizes of a typed literal, as in ``timestamp(3) '2024-05-01'``.
+
+    The parser would read what is in the bracket as part of a type first, and then once more as that of a call: of
+    nested calls twice as often for each level.
+    """
+    kinds = (tokens[index].token_type.name for index in range(start, len(tokens)))
+    first = next(kinds, "")
+    if first != "L_PAREN":
+        return first == "L_BRACKET"
+    behind = next((kind for kind in kinds if kind not in ("NUMBER", "COMMA")), "")
+    return behind != "R_PAREN" or next(kinds, "") != "STRING"
 
 
 def _is_name(kind: str, text: str, following: str) -> bool:
