@@ -6,6 +6,7 @@ import errno
 import pickle
 import uuid
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import pytest
 
@@ -14,7 +15,6 @@ from lancecy.store.key_values import ManifestItem
 from lancecy.store.key_values.dynamodb import DynamoKeyValue
 from tests.contracts.key_values import KeyValueContract, final, staged
 from tests.helpers.dynamodb import DynamoTable
-from tests.helpers.processes import fresh_processes
 from tests.helpers.s3 import SECRET, S3Server
 
 pytestmark = pytest.mark.s3
@@ -49,7 +49,7 @@ def _won(arguments: tuple[bytes, int, int]) -> bool:
 def test_one_of_many_processes_puts_each_item(items: DynamoKeyValue) -> None:
     sent = pickle.dumps(items)
     asked = [(sent, version, writer) for version in range(1, 9) for writer in range(4)]
-    with ProcessPoolExecutor(4, fresh_processes()) as pool:
+    with ProcessPoolExecutor(4, get_context("spawn")) as pool:
         won = list(pool.map(_won, asked))
     for version in range(1, 9):
         of_version = won[(version - 1) * 4 : version * 4]
