@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ import pytest
 import lancecy
 from lancecy.errors import RetryableConflictError
 from tests.helpers.folded import folded
+from tests.helpers.processes import fresh_processes
 
 WRITERS = 4
 
@@ -119,8 +119,8 @@ def test_processes_that_upsert_overlapping_keys_leave_each_once(tmp_path: Path) 
     uri, rounds = str(tmp_path / "t"), 8
     empty = {name: pa.array([], pa.int64()) for name in ("id", "by", "round")}
     lancecy.write_dataset(pa.table(empty), uri, enable_stable_row_ids=True)
-    spawn = multiprocessing.get_context("spawn")
-    with spawn.Pool(WRITERS) as pool:
+    fresh = fresh_processes()
+    with fresh.Pool(WRITERS) as pool:
         done = pool.starmap(merge_often, [(uri, writer, rounds) for writer in range(WRITERS)])
     assert done == [rounds] * WRITERS
     table = lancecy.dataset(uri).to_table()

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ import pytest
 
 import lancecy
 from lancecy.errors import ConflictError, ContentionError
+from tests.helpers.processes import fresh_processes
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -138,9 +138,9 @@ def test_no_change_of_six_processes_is_lost(tmp_path: Path) -> None:
 
     uri = str(tmp_path / "t")
     lancecy.write_dataset(EMPTY, uri, enable_stable_row_ids=True)
-    spawn = multiprocessing.get_context("spawn")
-    gate = spawn.Barrier(7)
-    with spawn.Pool(6, made_ready, (gate, str(tmp_path))) as pool:
+    fresh = fresh_processes()
+    gate = fresh.Barrier(7)
+    with fresh.Pool(6, made_ready, (gate, str(tmp_path))) as pool:
         gate.wait()
         end = time.time() + SECONDS
         appending = pool.apply_async(append, (uri, end))

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lancecy.dask.aliases import parse_type_name, type_name
+from tests.helpers.folded import folded
 from tests.helpers.tables import all_types
 
 EXTRA = {
@@ -28,14 +29,14 @@ EXTRA = {
 }
 
 
-@pytest.mark.parametrize("kind", [*all_types().values(), *EXTRA.values()], ids=str)
+@folded("kind", [*all_types().values(), *EXTRA.values()], ids=str)
 def test_name_parses_back_exactly(kind: pa.DataType) -> None:
     name = type_name(kind)
     assert name.isprintable()
     assert parse_type_name(name).equals(kind, check_metadata=True)
 
 
-@pytest.mark.parametrize("kind", all_types().values(), ids=str)
+@folded("kind", all_types().values(), ids=str)
 def test_name_of_a_usual_type_is_its_arrow_text(kind: pa.DataType) -> None:
     assert type_name(kind) == str(kind)
 

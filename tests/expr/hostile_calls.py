@@ -149,6 +149,9 @@ def run_all() -> None:
 
 def _run(name: str, spec: Function, count: int, columns: dict[str, list[pa.Array]]) -> None:
     choices = [_arguments(spec.parameters[k].rstrip("?*"), columns) for k in range(count)]
+    if len(choices) > 2 and spec.parameters[0].rstrip("?*") == "a":
+        # What is neither text nor floats becomes text as floats do, before the function sees it.
+        choices[0] = choices[0][:3]
     if len(choices) > 3:
         # The first and the last ones, and some between them.
         few = max(2, _FEW // len(choices))

@@ -22,7 +22,7 @@ from tests.helpers.mutate import Mutation, mutations_of, place
 from tests.hostile.test_mutations import read_everything, target_files
 from tests.hostile.test_mutations2 import MEMORY, TABLES, read
 
-CASES_PER_TABLE = max(10, -(-int(os.environ.get("LANCECY_MUTATIONS", "3000")) // max(1, len(TABLES))))
+CASES_PER_TABLE = max(10, -(-int(os.environ.get("LANCECY_MUTATIONS", "1500")) // max(1, len(TABLES))))
 
 
 def damage_of(

@@ -30,7 +30,7 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 # Tables of later versions are damaged by test_mutations2.
 TABLES = sorted(GOLDEN.glob("example.lance")) + [t.path for t in all_goldens() if t.is_legacy]
 # ``LANCECY_MUTATIONS`` asks for more (a night run) or fewer (a quick check) over all tables together.
-CASES_PER_TABLE = max(6, int(os.environ.get("LANCECY_MUTATIONS", "2500")) // max(1, len(TABLES)))
+CASES_PER_TABLE = max(6, int(os.environ.get("LANCECY_MUTATIONS", "1250")) // max(1, len(TABLES)))
 MEMORY = 512 << 20
 
 

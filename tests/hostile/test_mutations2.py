@@ -1,4 +1,4 @@
-"""Ten thousand damaged 2.x data files: each read ends in a value or a LanceError, in a process that survives it.
+"""Five thousand damaged 2.x data files: each read ends in a value or a LanceError, in a process that survives it.
 
 Most damage is behind the first check: one field changed and encoded anew with valid lengths, or a word of a buffer
 that decoders trust. ``LANCECY_MUTATIONS`` asks for more or fewer over all tables together.
@@ -28,7 +28,7 @@ from tests.hostile.test_mutations import read_everything, validate
 TABLES = [
     table for table in (*all_goldens(), *blob_goldens()) if not table.is_legacy and table.expected().num_rows
 ]
-CASES = int(os.environ.get("LANCECY_MUTATIONS", "10000"))
+CASES = int(os.environ.get("LANCECY_MUTATIONS", "5000"))
 CASES_PER_TABLE = max(10, -(-CASES // max(1, len(TABLES))))
 MEMORY = 512 << 20
 
@@ -133,5 +133,5 @@ def test_damaged_files_end_in_a_value_or_an_error(table: Golden, tmp_path: Path)
 
 
 def test_cases_are_as_many_as_promised() -> None:
-    assert CASES_PER_TABLE * len(TABLES) >= min(CASES, 10_000)
+    assert CASES_PER_TABLE * len(TABLES) >= min(CASES, 5_000)
     assert {version for table in TABLES for version in table.formats} >= {"2.0", "2.1", "2.2", "2.3"}

@@ -61,14 +61,14 @@ def filters(column: str) -> tuple[str, ...]:
 
 def check_answers(uri: str, column: str) -> None:
     """Check that both libraries answer filters with the index as they do without."""
+    ds, theirs = lancecy.dataset(uri), lance.dataset(uri)
     for where in filters(column):
-        ds, theirs = lancecy.dataset(uri), lance.dataset(uri)
         plain = sorted(ds.to_table(["n"], filter=where, use_scalar_index=False)["n"].to_pylist())
         assert sorted(ds.to_table(["n"], filter=where, use_scalar_index=True)["n"].to_pylist()) == plain, (
             where
         )
         assert sorted(theirs.to_table(["n"], filter=where)["n"].to_pylist()) == plain, where
-        assert ds.count_rows(where) == theirs.count_rows(where) == len(plain), where
+        assert ds.count_rows(where) == len(plain), where
 
 
 def used(ds: Any, where: Any) -> tuple[str, ...]:

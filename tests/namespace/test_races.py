@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import faulthandler
-import multiprocessing
 import os
 import queue
 import random
@@ -36,6 +35,7 @@ from tests.helpers.namespaces import (
     tables,
     theirs,
 )
+from tests.helpers.processes import fresh_processes
 
 Done = tuple[str, str, str]  # library, kind of change, name
 NAMES = ("a", "b", "c")
@@ -73,7 +73,7 @@ def one_winner(root: str, barrier: Any, results: Any) -> None:
 
 def run(target: Any, root: Path, each: Sequence[tuple[Any, ...]], seconds: float = 250.0) -> list[Any]:
     """What several processes tell. If one of them fails or hangs, all are ended, and it says where it was."""
-    context = multiprocessing.get_context("spawn")
+    context = fresh_processes()
     results, barrier = context.Queue(), context.Barrier(len(each))
     started = [context.Process(target=target, args=(str(root), barrier, results, *args)) for args in each]
     for process in started:
@@ -343,7 +343,7 @@ def create_until_killed(root: str, began: Any) -> None:
 
 @pytest.mark.slow
 def test_name_of_a_process_that_was_killed_is_free_at_once(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
+    context = fresh_processes()
     began = context.Event()
     process = context.Process(target=create_until_killed, args=(str(tmp_path), began))
     process.start()

@@ -10,6 +10,7 @@ import pytest
 
 from lancecy.errors import FormatError, UnsupportedError
 from lancecy.spark.convert import Converter
+from tests.helpers.folded import folded
 from tests.spark.values import SPARK_TYPES, as_seen, every_type
 
 ROWS = 60
@@ -36,7 +37,7 @@ def _converted(table: pa.Table, max_rows: int = 1000, *, truncate: bool = True) 
 
 
 @pytest.mark.parametrize("shape", ["whole", "sliced", "chunked", "empty"])
-@pytest.mark.parametrize("name", SPARK_TYPES)
+@folded("name", SPARK_TYPES)
 def test_values_stay_equal(table: pa.Table, name: str, shape: str) -> None:
     given = _pieces(table.select([name]), shape)
     found = _converted(given, 13)

@@ -13,6 +13,7 @@ from lancecy.spark.types import (
     spark_arrow_type,
     spark_struct,
 )
+from tests.helpers.folded import folded
 from tests.helpers.tables import all_types
 from tests.spark.values import EXTRA_TYPES, SPARK_TYPES
 
@@ -26,7 +27,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", SPARK_TYPES)
+@folded("name", SPARK_TYPES)
 def test_type_becomes_the_spark_type_of_the_table(name: str) -> None:
     struct = spark_struct(pa.schema([pa.field("x", ARROW_TYPES[name])]))
     assert struct["x"].dataType.simpleString() == SPARK_TYPES[name]
@@ -37,7 +38,7 @@ def test_every_type_of_the_format_is_in_the_table_or_refused() -> None:
     assert missing == set()
 
 
-@pytest.mark.parametrize("name", SPARK_TYPES)
+@folded("name", SPARK_TYPES)
 def test_arrow_type_is_what_pyspark_makes_of_the_spark_type(name: str) -> None:
     from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
@@ -51,7 +52,7 @@ def test_arrow_type_is_what_pyspark_makes_of_the_spark_type(name: str) -> None:
     assert from_arrow_schema(target)["x"].dataType == struct["x"].dataType
 
 
-@pytest.mark.parametrize("name", SPARK_TYPES)
+@folded("name", SPARK_TYPES)
 def test_types_of_spark_stay_what_they_are(name: str) -> None:
     target = spark_arrow_type(ARROW_TYPES[name])
     assert spark_arrow_type(target).equals(target, check_metadata=True)
@@ -88,7 +89,7 @@ def test_nested_metadata_does_not_make_a_variant_of_a_struct() -> None:
     assert struct["v"].dataType.simpleString() == "struct<value:binary,metadata:binary>"
 
 
-@pytest.mark.parametrize("name", SPARK_TYPES)
+@folded("name", SPARK_TYPES)
 def test_original_type_is_remembered(name: str) -> None:
     field = pa.field("x", ARROW_TYPES[name], name == "null", metadata={"unit": "m"})
     assert original_schema(spark_struct(pa.schema([field]))).field(0).equals(field, check_metadata=True)
