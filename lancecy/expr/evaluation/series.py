@@ -20,7 +20,8 @@ from lancecy.limits import INT32_MAX
 __all__ = ["series"]
 
 # Each step of months is a pass over all rows whose list is not at its end.
-_MOST_STEPS = 100_000
+_MOST_STEPS = 10_000
+_LONGEST_MONTH = 31
 
 
 def series(name: str, closed: bool) -> Callable[..., Data]:
@@ -84,7 +85,10 @@ def _by_months(name: str, kind: pa.DataType, closed: bool, rows: int, *ends: Any
         pc.take(values, pa.array(index)) for values, index in (elements_of(end, rows) for end in ends[:2])
     )
     valid = numbers_of(pc.and_(now.is_valid(), last.is_valid()))
-    down = step.as_py().months < 0
+    months = step.as_py().months
+    days = pc.max(pc.abs(pc.days_between(now, last))).as_py() or 0
+    is_long = days > _MOST_STEPS * _LONGEST_MONTH * abs(months)
+    down = months < 0
     before = (pc.greater_equal if down else pc.less_equal) if closed else (pc.greater if down else pc.less)
     places, owners, parts = np.arange(rows), [np.empty(0, np.int64)], [pa.array([], kind)]
     while True:
@@ -93,7 +97,7 @@ def _by_months(name: str, kind: pa.DataType, closed: bool, rows: int, *ends: Any
         if not len(now):
             break
         growth.charge(f"{name}()", 8 * len(now), "lists")
-        if len(owners) > _MOST_STEPS:
+        if is_long or len(owners) > _MOST_STEPS:
             raise ExpressionError(f"{name}() takes at most {_MOST_STEPS:,} steps of months")
         owners.append(places)
         parts.append(now)
