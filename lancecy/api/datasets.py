@@ -223,7 +223,7 @@ def dataset(
     active = session or default()
     place, given = with_place(uri, namespace, table_id, {"storage_options": storage_options})
     location = TableLocation.of(
-        os.fspath(place),
+        place,
         with_lock(given["storage_options"], commit_lock),
         untrusted,
         allowed_bases,

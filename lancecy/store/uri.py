@@ -142,9 +142,12 @@ def split_credentials(uri: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]
     >>> split_credentials("ftp://me:pw@host/dir/")
     ('ftp://host/dir', {'username': 'me', 'password': 'pw'})
     """
-    text = os.fspath(uri)
+    text = os.fspath(uri) if isinstance(uri, os.PathLike) else uri
     if not isinstance(text, str):
-        raise TypeError("a store's URI is text")
+        raise TypeError(
+            f"a place is a path or a URL, not {type(uri).__name__}; a file system that is open already is given as "
+            'storage_options={"fs": it, "path": a folder} of dir://'
+        )
     if "\0" in text or not text:
         raise ValueError(f"{printable(text)!r} is not a path or URI")
     if _CHAIN(text):

@@ -6,6 +6,7 @@ own folder ``{root}/tree/{name}`` and so its own location (``refs.places``).
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import field, replace
@@ -71,7 +72,7 @@ class TableLocation:
     @classmethod
     def of(
         cls,
-        uri: str,
+        uri: str | os.PathLike[str],
         storage_options: Mapping[str, Any] | None = None,
         untrusted: bool = False,
         allowed_bases: Iterable[str] | None = None,
@@ -82,7 +83,7 @@ class TableLocation:
 
         Parameters
         ----------
-        uri : str
+        uri : str or path
             Path or URI; its user and password become storage options.
         storage_options, untrusted, allowed_bases, limits, replicas
             As for :func:`lancecy.dataset`.

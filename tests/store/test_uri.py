@@ -7,8 +7,10 @@ import re
 import sys
 from pathlib import Path
 
+import fsspec
 import pytest
 
+import lancecy
 from lancecy.errors import UnsupportedError
 from lancecy.store import uri as module
 from lancecy.store.base import Store
@@ -127,7 +129,7 @@ def test_what_cannot_be_a_folder_is_refused(text: str) -> None:
 
 
 def test_bytes_are_refused() -> None:
-    with pytest.raises(TypeError, match="text"):
+    with pytest.raises(TypeError, match="a path or a URL, not bytes"):
         canonical_uri(b"/data")  # type: ignore[arg-type]
 
 
@@ -200,3 +202,10 @@ def opened_by_name(uri: str, options: Options | None, *, mapped: bool, follow_sy
 def test_opening_reads_nothing(tmp_path: Path) -> None:
     store = open_store(tmp_path / "not" / "there")
     assert not os.path.exists(store.uri)
+
+
+def test_a_file_system_is_no_place_and_the_error_names_the_option_for_it(tmp_path: Path) -> None:
+    folder = fsspec.filesystem("file").get_mapper(str(tmp_path))
+    for open_at in (open_store, lancecy.dataset, lancecy.scan):
+        with pytest.raises(TypeError, match=r'a path or a URL, not FSMap; .*storage_options=\{"fs": it'):
+            open_at(folder)
