@@ -16,6 +16,10 @@ BENCH := $(CURDIR)/bench
 
 export VENV
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Most modules of the packages are never imported by tests: continuous integration leaves compiling to the imports.
+COMPILE := $(if $(CI),--no-compile)
+# Where the wheel's test finds the C code that was made from the same sources.
+export LANCECY_CYTHON_CACHE := $(VENV)/cython
 # Tests start hundreds of processes that import this package; bytecode files save compiling it each time.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -67,7 +71,7 @@ $(INSTALLED): pyproject.toml setup.py
 	@echo "installing lancecy and its development tools into $(VENV) (the first time takes a few minutes)"
 	$(PY) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' > $(VENV)/build-requirements.txt
 	$(PY) -m pip install --quiet -r $(VENV)/build-requirements.txt
-	LANCECY_WITHOUT_KERNELS=1 PYTHONWARNINGS=ignore $(PY) -m pip install --quiet --no-build-isolation --editable '.[dev]'
+	LANCECY_WITHOUT_KERNELS=1 PYTHONWARNINGS=ignore $(PY) -m pip install --quiet $(COMPILE) --no-build-isolation --editable '.[dev]'
 	@touch $@
 
 $(BUILT): $(INSTALLED) setup.py $(wildcard _ext/*.pyx _ext/*.pxd)

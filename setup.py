@@ -8,6 +8,8 @@ with the first and coverage (``make fuzz``); both by way of ``tests/fuzz/build.p
 ``LANCECY_WITHOUT_KERNELS=1`` installs the package alone: ``make setup`` builds the kernels in place after that, and
 an editable install would compile them once more in a folder of its own.
 
+``LANCECY_CYTHON_CACHE`` is a folder that keeps C files for later builds of the same sources.
+
 Besides, what Spark looks for lies at the top level of an installation (``BuildAutoload``).
 """
 
@@ -130,6 +132,7 @@ def kernels() -> list[Extension]:
         compiler_directives=DIRECTIVES,
         include_path=["_ext"],
         build_dir="build/cython",
+        cache=os.environ.get("LANCECY_CYTHON_CACHE", False),
         quiet="--quiet" in sys.argv,
         # Where processes are not forked each of them would run this file again.
         nthreads=JOBS if multiprocessing.get_start_method() == "fork" else 0,
