@@ -132,7 +132,7 @@ def kernels() -> list[Extension]:
         compiler_directives=DIRECTIVES,
         include_path=["_ext"],
         build_dir="build/cython",
-        cache=os.environ.get("LANCECY_CYTHON_CACHE", False),
+        cache=os.environ.get("LANCECY_CYTHON_CACHE") or False,
         quiet="--quiet" in sys.argv,
         # Where processes are not forked each of them would run this file again.
         nthreads=JOBS if multiprocessing.get_start_method() == "fork" else 0,
