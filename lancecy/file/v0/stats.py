@@ -81,13 +81,13 @@ def open_stats(file: SourceFile, message: bytes, num_units: int, limits: Limits)
         The message or its page table is damaged.
     """
     stored = decode_statistics(message, limits)
-    nbytes = limits.check("columns", stored.num_rows, "number of statistics columns") * CELL_BYTES
+    nbytes = limits.check("columns", stored.num_ids, "number of statistics columns") * CELL_BYTES
     position = stored.page_table_position
     if position > file.size or nbytes > file.size - position:
         raise FormatError("the page table of the statistics lies outside the file", position=position)
     (span,) = yield [Ranges(file, np.array([position], np.int64), np.array([nbytes], np.int64))]
     start = int(span.positions[0])
-    table = PageTable.parse(span.memory[start : start + nbytes], 0, stored.num_rows, 1)
+    table = PageTable.parse(span.memory[start : start + nbytes], 0, stored.num_ids, 1)
     return StoredStats(file, num_units, table, stored.fields)
 
 

@@ -9,7 +9,6 @@ Source: file sheet 0.1, sections 1.3, 1.4, 6.3 and 7.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -66,16 +65,16 @@ class V0Statistics:
     Attributes
     ----------
     fields : mapping of data field id to (null count, minimum, maximum) Field
-        In the file, one struct per data field, named by that field's id in decimal. The id of each Field
-        here is its row of the page table.
-    num_rows : int
-        Rows of the page table.
+        In the file, one struct per data field, named by that field's id in decimal. None if their own ids are not listed
+        in order from 0.
+    num_ids : int
+        Ids of all these fields, from 0.
     page_table_position : int, bytes
-        One row per id that the message lists, in the order of that list, one cell each.
+        One row per id, one cell each.
     """
 
     fields: Mapping[int, tuple[Field, Field, Field]]
-    num_rows: int
+    num_ids: int
     page_table_position: int
 
 
@@ -147,17 +146,20 @@ def _kept_fields(data: bytes, limits: Limits) -> tuple[Mapping[int, tuple[Field,
 def _statistics_fields(
     message: file_pb2.Metadata.StatisticsMetadata, limits: Limits
 ) -> tuple[Mapping[int, tuple[Field, Field, Field]], int]:
-    rows = {field_id: row for row, field_id in enumerate(message.fields)}
-    found = {}
-    for top in decode_fields(message.schema, limits):
-        parts = {child.name: replace(child, id=rows[child.id]) for child in top.children if child.id in rows}
+    fields, found = decode_fields(message.schema, limits), {}
+    num_ids = max((node.id for top in fields for node in top.walk()), default=-1) + 1
+    if list(message.fields) != list(range(num_ids)):
+        # Every release lists all ids from 0. Of other lists the document tells other rows of the page table than releases.
+        return {}, 0
+    for top in fields:
+        parts = {child.name: child for child in top.children}
         if (
             top.name.isascii()
             and top.name.isdigit()
             and {"null_count", "min_value", "max_value"} <= set(parts)
         ):
             found[int(top.name[:10])] = (parts["null_count"], parts["min_value"], parts["max_value"])
-    return found, len(message.fields)
+    return found, num_ids
 
 
 def written_fields(data: Memory, limits: Limits) -> tuple[Field, ...]:
