@@ -253,7 +253,7 @@ class LanceFileReader:
         asked = _projected(opened.schema, columns)
         self._fields = tuple(field.scanned for field in asked)
         self._schema = Schema(asked, opened.schema.metadata).arrow
-        self._place = TableLocation.of(os.fspath(path), storage_options, limits=self._session.limits)
+        self._place = TableLocation.of(path, storage_options, limits=self._session.limits)
         self._asked = None if columns is None else tuple(columns)
 
     def __reduce__(self) -> tuple[Any, ...]:

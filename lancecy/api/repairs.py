@@ -64,8 +64,6 @@ def repair(
     if isinstance(uri, Dataset):
         return uri.repair()
     active = session or default()
-    location = TableLocation.of(
-        os.fspath(uri), storage_options, untrusted, allowed_bases, limits or active.limits
-    )
+    location = TableLocation.of(uri, storage_options, untrusted, allowed_bases, limits or active.limits)
     active = active.with_limits(location.limits)
     return repaired_after(location, active, lambda: Dataset(load_snapshot(location, session=active)))

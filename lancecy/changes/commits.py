@@ -168,7 +168,7 @@ def located(
         )
     if not isinstance(uri, Change):
         active = session or default()
-        location = TableLocation.of(os.fspath(uri), storage_options, False, allowed_bases, active.limits)
+        location = TableLocation.of(uri, storage_options, False, allowed_bases, active.limits)
         return location, active
     if any(value is not None for value in (storage_options, allowed_bases, session)):
         raise ValueError("a Dataset is open already: give its options to lancecy.dataset instead")

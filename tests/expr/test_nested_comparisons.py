@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 import random
 import struct
 from pathlib import Path
@@ -21,15 +20,8 @@ from lancecy.errors import ExpressionError
 from lancecy.expr import bind, evaluate
 from lancecy.expr.evaluation.nested_comparisons import compare_nested
 from tests.expr.test_answers import parsed
+from tests.expr.test_exact import OPERATORS
 
-OPERATORS = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 PAIR = pa.struct({"x": pa.int32(), "y": pa.string()})
 KINDS = [
     pa.list_(pa.int32()),

@@ -149,9 +149,8 @@ def _with_floats(target: pa.DataType, like: pa.DataType) -> pa.DataType:
     if family(target) == family(like) == "list":
         return list_of(_with_floats(target.value_type, like.value_type), target)
     if family(target) == family(like) == "struct":
-        members = [target.field(index) for index in range(target.num_fields)]
-        kinds = [_with_floats(member.type, like.field(index).type) for index, member in enumerate(members)]
-        return pa.struct([member.with_type(kind) for member, kind in zip(members, kinds, strict=True)])
+        pairs = zip(target, like, strict=True)
+        return pa.struct([member.with_type(_with_floats(member.type, other.type)) for member, other in pairs])
     return target
 
 
