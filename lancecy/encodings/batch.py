@@ -75,11 +75,12 @@ def batch_key(chain: tuple[Field, ...], column: Column) -> Hashable | None:
 
     Such columns are one small page of one value per row. From 2.1 on it has one chunk; numbers of items may differ.
     """
-    if column.num_pages != 1 or column.num_rows == 0 or sum(column.sizes.tolist()) > _SMALL_PAGE:
+    if column.num_pages != 1 or column.nbytes > _SMALL_PAGE or column.num_rows == 0:
         return None
     spec, sizes = column.specs[0], column.sizes.tolist()
     if not isinstance(spec, MiniBlock):
-        return v20.batch_key(chain[-1], column) if len(chain) == 1 else None
+        is_alone = len(chain) > 1 or column.is_blob
+        return None if is_alone else v20.batch_key(chain[-1], spec, column.sizes.size)
     is_one_chunk = len(sizes) >= 2 and sizes[0] == word_bytes(spec) and spec.num_items <= LARGEST_CHUNK
     if not is_one_chunk or spec.num_items != column.num_rows:
         return None

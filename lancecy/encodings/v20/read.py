@@ -134,13 +134,22 @@ def read_field(
     return read_node(field, source, Rows(starts, stops), True)
 
 
-def batch_key(field: Field, column: Column) -> Hashable | None:
-    """Key of one-page columns that :func:`decode_small` decodes together; None for others."""
-    if field.children or field.is_struct or column.is_blob:
+def batch_key(field: Field, spec: PageSpec, num_buffers: int) -> Hashable | None:
+    """Key of pages of leaves that are decoded together, in columns of one page or in joined columns; None for others.
+
+    Parameters
+    ----------
+    field : Field
+        The field of the page's column, which has no blobs.
+    spec : PageSpec
+    num_buffers : int
+        Of the page.
+    """
+    if field.children or field.is_struct:
         return None
-    form = _form(cast(Spec, column.specs[0]))
+    form = _form(cast(Spec, spec))
     # Pages may have buffers that no node refers to.
-    return None if form is None else (form, spec_of(field), column.sizes.size)
+    return None if form is None else (form, spec_of(field), num_buffers)
 
 
 def _form(spec: Spec) -> Spec | None:
@@ -248,6 +257,23 @@ def check_rows(column: Column, rows: Rows) -> None:
         raise FormatError(
             f"column {column.index} has {column.num_rows} rows, where {int(rows.stops[-1])} are needed"
         )
+
+
+def read_leaf(
+    field: Field, column: Column, file: SourceFile, selection: RowSelection, limits: Limits
+) -> Read[Block]:
+    """Decode rows of a top-level field that has one column and no blobs; see :func:`read_field`.
+
+    The caller checks whether there may be nulls (:func:`check_nulls`).
+    """
+    source = FieldSource({field.id: column}, _none_after, file, limits, DECODERS, read_node)
+    rows = Rows(*row_ranges(selection))
+    check_rows(column, rows)
+    return _read_leaf(field, column, source, rows, False)
+
+
+def _none_after(_: Column) -> None:
+    """Leaves do not continue in another column."""
 
 
 def _read_leaf(field: Field, column: Column, source: FieldSource, rows: Rows, in_pieces: bool) -> Read[Block]:

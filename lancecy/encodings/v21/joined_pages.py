@@ -57,6 +57,8 @@ from lancecy.store.reads import Ranges, Read, SourceFile, Span
 
 __all__ = [
     "JoinedPages",
+    "family_of",
+    "is_sound",
     "joined_pages",
     "page_groups",
     "read_joined",
@@ -171,14 +173,39 @@ def _groups(column: Column) -> Int64:
 
     def key(number: int) -> Hashable:
         spec = column.specs[number]
-        if not isinstance(spec, MiniBlock) or buffers[number] != _num_buffers(spec):
+        if not isinstance(spec, MiniBlock) or not is_sound(spec, rows[number], buffers[number]):
             return number
-        is_sound = spec.num_items > 0 < rows[number] and (spec.has_index or spec.num_items == rows[number])
-        known = keys.of(spec) if is_sound else None
+        known = keys.of(spec)
         return number if known is None else known
 
     groups = [len(list(group)) for _, group in groupby(range(column.num_pages), key)]
     return starts_of(np.array(groups, np.int64)) if max(groups) >= _FEW else _NONE
+
+
+def is_sound(spec: MiniBlock, num_rows: int, num_buffers: int) -> bool:
+    """Whether a page has the buffers and the values that its layout says; any other is read alone, which tells of it."""
+    is_counted = spec.has_index or spec.num_items == num_rows
+    return spec.num_items > 0 < num_rows and is_counted and num_buffers == _num_buffers(spec)
+
+
+def family_of(spec: MiniBlock) -> Hashable | None:
+    """Equal for pages that are read as one, if they have no more programs than a kernel call may have; None for a page that is read alone."""
+    if spec.has_index != (max_repetition(spec.layers) > 0):
+        return None
+    program, values = program_of(spec), spec.values
+    family = None if program is None else program.family
+    if spec.dictionary is not None and (family is None or _has_lists(spec.dictionary)):
+        return None
+    if family is not None:
+        return family
+    if isinstance(values, SymbolCoded):
+        if not isinstance(values.values, Variable) or values.values.offsets is not None:
+            return None
+        # Each page has a table of its own, and only programs decode by several. That of a small page says that it is not coded.
+        if program is None:
+            return None
+        return replace(spec, num_items=0, values=replace(values, table=b"")), program.symbols is None
+    return replace(spec, num_items=0)
 
 
 class _Keys:
@@ -198,24 +225,12 @@ class _Keys:
         return known[1]
 
     def _made(self, spec: MiniBlock) -> Hashable | None:
-        if spec.has_index != (max_repetition(spec.layers) > 0):
-            return None
-        program, values = program_of(spec), spec.values
-        family = None if program is None else program.family
-        if spec.dictionary is not None and (family is None or _has_lists(spec.dictionary)):
-            return None
-        if program is not None and family is not None:
-            programs = self._programs.setdefault(family, {})
-            number = programs.setdefault(program.numbers.tobytes(), len(programs))
-            return family, number // _MOST_PROGRAMS
-        if isinstance(values, SymbolCoded):
-            if not isinstance(values.values, Variable) or values.values.offsets is not None:
-                return None
-            # Each page has a table of its own, and only programs decode by several. That of a small page says that it is not coded.
-            if program is None:
-                return None
-            return replace(spec, num_items=0, values=replace(values, table=b"")), program.symbols is None
-        return replace(spec, num_items=0)
+        family, program = family_of(spec), program_of(spec)
+        if family is None or program is None or program.family is None:
+            return family
+        programs = self._programs.setdefault(family, {})
+        number = programs.setdefault(program.numbers.tobytes(), len(programs))
+        return family, number // _MOST_PROGRAMS
 
 
 def _has_lists(dictionary: Spec) -> bool:

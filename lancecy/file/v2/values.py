@@ -2,7 +2,8 @@
 
 In 2.0 a field is decoded as one tree of columns; from 2.1 on each leaf is decoded alone, with everything around it.
 Fields whose only column is one small page are read together with others of the same encoding, from one file or
-several (``encodings.batch``). If that fails, each is read alone, so that the error names the column and the page.
+several (``encodings.batch``); so are a few rows of larger pages of one mapped file (``encodings.joined_columns``). If
+that fails, each is read alone, so that the error names the column and the page.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from lancecy.encodings.arrow.agreement import Disagreement, first_disagreement
 from lancecy.encodings.batch import MOST_BYTES, SmallPage, batch_key, read_small
 from lancecy.encodings.blocks.null_only import null_only, null_stub
+from lancecy.encodings.joined_columns import MOST_PAGES, ColumnPage, JoinKeys, page_with, read_columns
 from lancecy.encodings.model.block import Block, Leaves
 from lancecy.encodings.model.decoded_sizes import decoded_bytes
 from lancecy.encodings.model.pages import Column
@@ -35,7 +37,11 @@ from lancecy.store.reads import Read, SourceFile, gather, named
 __all__ = ["FieldRead", "Prepared", "disagreement", "read_fields"]
 
 _FEW = 4
-"""Fewest columns of one batch key that are read together."""
+"""Fewest columns of one key that are read together."""
+_FEW_ROWS = 4096
+"""Most rows of a column that are read together with those of others: more take longer to decode than to find."""
+_FEW_BYTES = 64 << 10
+"""Most stored bytes of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,14 +230,12 @@ def read_fields(fields: Sequence[FieldRead]) -> Read[list[Block]]:
     if not groups:
         return (yield from gather([field.alone() for field in fields]))
     found: list[Block | None] = [None] * len(fields)
-    grouped = {index for group in groups for index in group}
+    grouped = {index for group in groups for index in group.indices}
     others = [index for index in range(len(fields)) if index not in grouped]
-    reads = [
-        *(_read_batch([fields[index] for index in group]) for group in groups),
-        *(_read_alone(fields[index]) for index in others),
-    ]
+    reads = [_read_group(group) for group in groups] + [_read_alone(fields[index]) for index in others]
     read = yield from gather(reads)
-    for indices, blocks in zip([*groups, *([index] for index in others)], read, strict=True):
+    every = [*(group.indices for group in groups), *([index] for index in others)]
+    for indices, blocks in zip(every, read, strict=True):
         for index, block in zip(indices, blocks, strict=False):
             found[index] = block
     left = [index for index, block in enumerate(found) if block is None]
@@ -242,11 +246,18 @@ def read_fields(fields: Sequence[FieldRead]) -> Read[list[Block]]:
     return [block for block in found if block is not None]
 
 
-def _read_batch(group: Sequence[FieldRead]) -> Read[list[Block]]:
-    """Read several fields of one batch key; return an empty list if they must be read one by one."""
-    pages = [SmallPage(f.known.chain, f.known.column.page(0), f.source, f.rows) for f in group]
+@dataclass(frozen=True, slots=True, eq=False)
+class _Group:
+    """Fields that are read together, by number."""
+
+    indices: list[int]
+    read: Read[list[Block]]
+
+
+def _read_group(group: _Group) -> Read[list[Block]]:
+    """Read several fields; return an empty list if they must be read one by one."""
     try:
-        return (yield from read_small(pages, group[0].limits))
+        return (yield from group.read)
     except LanceError:
         return []
 
@@ -255,22 +266,65 @@ def _read_alone(field: FieldRead) -> Read[list[Block]]:
     return [(yield from field.alone())]
 
 
-def _groups(fields: Sequence[FieldRead]) -> Iterator[list[int]]:
-    """Group fields to be read together, by number; at most ``MOST_BYTES`` in a group."""
+def _groups(fields: Sequence[FieldRead]) -> Iterator[_Group]:
+    """The fields that are read together."""
+    small = list(_small_pages(fields))
+    yield from small
+    taken = {index for group in small for index in group.indices}
+    yield from _few_rows(fields, [index for index in range(len(fields)) if index not in taken])
+
+
+def _small_pages(fields: Sequence[FieldRead]) -> Iterator[_Group]:
+    """Groups of fields whose only column is one small page."""
     batches: dict[int, list[int]] = {}
     for index, one in enumerate(fields):
         if one.known.batch_key is not None:
             batches.setdefault(id(one.known.batch_key), []).append(index)
-    for indices in batches.values():
-        if len(indices) < _FEW:
+    for batch in batches.values():
+        if len(batch) < _FEW:
             continue
-        group: list[int] = []
-        nbytes = 0
-        for index in indices:
-            group.append(index)
-            nbytes += sum(fields[index].known.column.sizes.tolist())
-            if nbytes >= MOST_BYTES:
-                yield group
-                group, nbytes = [], 0
-        if group:
+        for indices in _cut(batch, [float(fields[index].known.column.nbytes) for index in batch]):
+            mine = [fields[index] for index in indices]
+            pages = [SmallPage(f.known.chain, f.known.column.page(0), f.source, f.rows) for f in mine]
+            yield _Group(indices, read_small(pages, mine[0].limits))
+
+
+def _few_rows(fields: Sequence[FieldRead], numbers: Sequence[int]) -> Iterator[_Group]:
+    """Groups of fields of which a few rows of one page are wanted, in one mapped file."""
+    keys = JoinKeys()
+    found: dict[tuple[int, ...], list[tuple[int, ColumnPage]]] = {}
+    for index in numbers:
+        one = fields[index]
+        known, rows = one.known, one.rows
+        if len(rows) > _FEW_ROWS or len(known.chain) > 1 or len(known.columns) > 1:
+            continue
+        column = known.column
+        if not one.source.store.traits.is_mapped or column.nbytes * len(rows) > _FEW_BYTES * rows.num_rows:
+            continue
+        page = page_with(known.chain[0], column, rows)
+        key = None if page is None else keys.of(page)
+        if page is not None and key is not None:
+            about = key, id(one.source), id(rows), page.start, page.num_rows
+            found.setdefault(about, []).append((index, page))
+    for (*_, start, num_rows), alike in found.items():
+        if len(alike) < _FEW:
+            continue
+        first = fields[alike[0][0]]
+        rows, pages = first.rows.within(start, num_rows), dict(alike)
+        for indices in _cut(list(pages), [fields[index].nbytes for index in pages]):
+            mine = [pages[index] for index in indices]
+            yield _Group(indices, read_columns(mine, rows, first.source, first.limits))
+
+
+def _cut(indices: Sequence[int], sizes: Sequence[float]) -> Iterator[list[int]]:
+    """Groups of at most ``MOST_PAGES`` fields, and of ``MOST_BYTES`` unless it is one field."""
+    group: list[int] = []
+    nbytes = 0.0
+    for index, size in zip(indices, sizes, strict=True):
+        group.append(index)
+        nbytes += size
+        if nbytes >= MOST_BYTES or len(group) == MOST_PAGES:
             yield group
+            group, nbytes = [], 0.0
+    if group:
+        yield group
