@@ -29,7 +29,6 @@ from lancecy.file.v2.columns import FileColumns
 from lancecy.file.v2.parsed_together import join_fields, parse_together
 from lancecy.file.v2.several_files import SeveralFiles, read_in_turn
 from lancecy.file.v2.stats import null_stats
-from lancecy.file.v2.values import read_fields
 from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.scanning.parts import Part, fetcher, open_parts, open_several, physical_rows
@@ -49,8 +48,6 @@ Path = tuple[str, ...]
 _MAX_STATS = 8
 _FEW_PAGES = 64
 """Most pages with bounds of a file whose statistics are kept, and what they say about a filter."""
-_MANY_FIELDS, _FEW_FILES = 8, 16
-"""Fewest fields, and most files, whose small pages are decoded together across fields."""
 
 
 @dataclass(eq=False)
@@ -553,15 +550,6 @@ def _columns_together(
 def _of_files(several: SeveralFiles) -> Read[list[ArrowArray]]:
     """Columns of several files."""
     fields = several.fields
-    if len(fields) >= _MANY_FIELDS and len(several.files) <= _FEW_FILES:
-        found = several.each(fields)
-        if all(f.known.batch_key is not None for mine in found for f in mine):
-            # Small pages of many columns: those of one encoding are decoded together, whatever their field.
-            blocks = yield from read_fields([f for mine in found for f in mine])
-            columns = [to_arrow(block, fields[n % len(fields)]) for n, block in enumerate(blocks)]
-            return _in_turn(
-                fields, [columns[at : at + len(fields)] for at in range(0, len(columns), len(fields))]
-            )
     blocks = yield from read_in_turn(several)
     return [to_arrow(block, f) for block, f in zip(blocks, fields, strict=True)]
 

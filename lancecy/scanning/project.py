@@ -183,12 +183,19 @@ def _leaf_ids(fields: Iterable[Field]) -> frozenset[int]:
 
 def _needed(schema: Schema, paths: Iterable[Path]) -> tuple[Field, ...]:
     """Top-level fields, in schema order, pruned to what the paths reach."""
-    wanted: dict[int, set[int]] = {}
+    wanted: dict[int, set[int] | None] = {}  # None: the whole field
     for path in paths:
         chain = schema.path(path)
         lowest = next((node for node in chain if node.is_blob), chain[-1])
-        wanted.setdefault(chain[0].id, set()).update(_leaf_ids([lowest]))
-    return tuple(pruned(top, frozenset(wanted[top.id])) or top for top in schema.fields if top.id in wanted)
+        if lowest is chain[0]:
+            wanted[lowest.id] = None
+        elif (ids := wanted.setdefault(chain[0].id, set())) is not None:
+            ids.update(_leaf_ids([lowest]))
+    return tuple(_with_leaves(top, wanted[top.id]) for top in schema.fields if top.id in wanted)
+
+
+def _with_leaves(top: Field, ids: set[int] | None) -> Field:
+    return top if ids is None else pruned(top, frozenset(ids)) or top
 
 
 def _output(
@@ -222,6 +229,8 @@ def _virtual(name: str, column: str) -> Output:
 def _stored(schema: Schema, name: str, path: Path, coded: frozenset[str]) -> Output:
     chain = schema.path(path)
     leaf = replace(chain[-1], in_codes=True) if path[0] in coded else chain[-1]
+    if len(chain) == 1 and leaf.name == name:
+        return Output(leaf.arrow_field, path=path)
     nullable = any(node.nullable for node in chain)
     return Output(leaf.arrow_field.with_name(name).with_nullable(nullable), path=path)
 

@@ -145,7 +145,8 @@ class FileColumns:
 
     def may_continue(self, column: Column) -> bool:
         """Whether strings of the column may have their bytes in the next one, as in files of the first releases."""
-        return column.index + 1 < self.container.num_columns and may_continue(column.specs)
+        is_old = self.container.version == (2, 0) and column.index + 1 < self.container.num_columns
+        return is_old and may_continue(column.specs)
 
     def _following(self, numbers: Iterable[int]) -> list[int]:
         """Columns after these that may have bytes of their strings."""
@@ -179,10 +180,14 @@ class FileColumns:
 
     def parse(self, fields: Sequence[Field]) -> None:
         """Parse columns of fields in one pass, as far as their metadata is held; an error is left to the fields' own reads."""
-        if self.container.is_whole:
-            unknown = [self.fields.placed(field) for field in fields if field not in self.prepared]
-            with suppress(LanceError):
-                self._parse_held([number for placed in unknown for number in placed.numbers.values()])
+        if not self.container.is_whole:
+            return
+        unknown = [(field, self.fields.placed(field)) for field in fields if field not in self.prepared]
+        with suppress(LanceError):
+            self._parse_held([number for _, placed in unknown for number in placed.numbers.values()])
+            for field, placed in unknown:
+                if not placed.packed and not self._following(placed.numbers.values()):
+                    self.prepared[field] = self._made(field, placed.whole, placed.numbers)
 
     def _parse_held(self, numbers: Iterable[int]) -> bool:
         """Parse columns whose metadata is held; False, and none is parsed, if that of one is not."""

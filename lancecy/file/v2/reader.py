@@ -159,9 +159,11 @@ class V2Reader:
         if len(selection) == 0:
             return {field.id: AllNull(0) for field in fields}
         ordered, order = selection.in_file_order()
-        known = [prepared for field in fields if (prepared := self.columns.prepared.get(field)) is not None]
+        known = self._prepared(fields)
         if len(known) < len(fields):
             self.columns.parse(fields)
+            known = self._prepared(fields)
+        if len(known) < len(fields):
             known = yield from gather([self._prepare(field) for field in fields])
         reads = [self._field_read(*item, ordered) for item in zip(fields, known, strict=True)]
         if tested is None:
@@ -194,6 +196,11 @@ class V2Reader:
 
     def _prepare_all(self, fields: Sequence[Field]) -> Read[None]:
         yield from gather([self._prepare(field) for field in fields])
+
+    def _prepared(self, fields: Sequence[Field]) -> list[Prepared]:
+        """Those of the fields whose columns are parsed."""
+        found = map(self.columns.prepared.get, fields)
+        return [prepared for prepared in found if prepared is not None]
 
     def _prepare(self, field: Field) -> Read[Prepared]:
         found = self.columns.prepared.get(field)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field as attribute
 from dataclasses import replace
+from itertools import chain
 from weakref import ref
 
 from lancecy.encodings.arrow.agreement import first_disagreement
@@ -24,7 +25,7 @@ from lancecy.file.tail import TAIL_BYTES
 from lancecy.file.v2.columns import FileColumns
 from lancecy.file.v2.fields import Leaf
 from lancecy.file.v2.parsed_together import JoinedField, join_fields, parse_together
-from lancecy.file.v2.values import FieldRead, disagreement, read_fields
+from lancecy.file.v2.values import FieldRead, disagreement, few_rows, read_fields
 from lancecy.limits import Limits
 from lancecy.records import dataclass
 from lancecy.rows import RowSelection
@@ -35,6 +36,8 @@ from lancecy.store.reads import Read, SourceFile, gather
 
 __all__ = ["SeveralFiles", "read_in_turn"]
 
+_MANY_FIELDS, _FEW_FILES = 8, 16
+"""Fewest fields, and for small pages most files, that are decoded together across fields."""
 _MANY = 16
 """Fewest files of which all bytes of a column are copied for a few rows."""
 _SMALL_COLUMN = 64 << 10
@@ -112,10 +115,40 @@ def read_in_turn(several: SeveralFiles) -> Read[list[Block]]:
     """
     if len(several.files) == 1:
         [reads] = several.each(several.fields)
-        return (yield from gather([read.alone() for read in reads]))
-    joined = yield from _joined(several)
-    pairs = zip(several.fields, joined, strict=True)
-    return (yield from gather([_rows_of(several, field, one) for field, one in pairs]))
+        return (yield from read_fields(reads))
+    found = several.each(several.fields) if len(several.fields) >= _MANY_FIELDS else []
+    across = _across_fields(found)
+    others = [number for number in range(len(several.fields)) if number not in across]
+    works = [_by_file([mine[number] for mine in found for number in across], len(across))] if across else []
+    works += [_by_field(several, others)] if others else []
+    blocks = list(chain.from_iterable((yield from gather(works))))
+    by_number = dict(zip([*across, *others], blocks, strict=True))
+    return [by_number[number] for number in range(len(several.fields))]
+
+
+def _across_fields(found: Sequence[Sequence[FieldRead]]) -> list[int]:
+    """Numbers of fields that are read together with others of their file, not with the same field of other files."""
+    if not found:
+        return []
+    if len(found) <= _FEW_FILES and all(read.known.batch_key is not None for mine in found for read in mine):
+        return list(range(len(found[0])))
+    few = sorted(number for group in few_rows(found[0]) for number in group.indices)
+    return few if len(few) >= _MANY_FIELDS else []
+
+
+def _by_file(reads: Sequence[FieldRead], num_fields: int) -> Read[list[Block]]:
+    """So many fields of one file after the other; fields are read together with others of their file."""
+    blocks = yield from read_fields(reads)
+    each = [blocks[number::num_fields] for number in range(num_fields)]
+    return [Pieces(sum(block.length for block in mine), tuple(mine)) for mine in each]
+
+
+def _by_field(several: SeveralFiles, numbers: Sequence[int]) -> Read[list[Block]]:
+    """Fields by their numbers, each read together in all files."""
+    some = replace(several, fields=[several.fields[number] for number in numbers])
+    joined = yield from _joined(some)
+    pairs = zip(some.fields, joined, strict=True)
+    return (yield from gather([_rows_of(some, field, one) for field, one in pairs]))
 
 
 def _rows_of(several: SeveralFiles, field: Field, joined: _Joined | None) -> Read[Block]:

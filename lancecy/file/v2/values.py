@@ -8,7 +8,7 @@ that fails, each is read alone, so that the error names the column and the page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import field as attribute
 from functools import cached_property
 
@@ -34,7 +34,7 @@ from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.store.reads import Read, SourceFile, gather, named
 
-__all__ = ["FieldRead", "Prepared", "disagreement", "read_fields"]
+__all__ = ["FieldGroup", "FieldRead", "Prepared", "disagreement", "few_rows", "read_fields"]
 
 _FEW = 4
 """Fewest columns of one key that are read together."""
@@ -247,14 +247,14 @@ def read_fields(fields: Sequence[FieldRead]) -> Read[list[Block]]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Group:
+class FieldGroup:
     """Fields that are read together, by number."""
 
     indices: list[int]
     read: Read[list[Block]]
 
 
-def _read_group(group: _Group) -> Read[list[Block]]:
+def _read_group(group: FieldGroup) -> Read[list[Block]]:
     """Read several fields; return an empty list if they must be read one by one."""
     try:
         return (yield from group.read)
@@ -266,15 +266,14 @@ def _read_alone(field: FieldRead) -> Read[list[Block]]:
     return [(yield from field.alone())]
 
 
-def _groups(fields: Sequence[FieldRead]) -> Iterator[_Group]:
+def _groups(fields: Sequence[FieldRead]) -> Iterator[FieldGroup]:
     """The fields that are read together."""
     small = list(_small_pages(fields))
     yield from small
-    taken = {index for group in small for index in group.indices}
-    yield from _few_rows(fields, [index for index in range(len(fields)) if index not in taken])
+    yield from few_rows(fields, {index for group in small for index in group.indices})
 
 
-def _small_pages(fields: Sequence[FieldRead]) -> Iterator[_Group]:
+def _small_pages(fields: Sequence[FieldRead]) -> Iterator[FieldGroup]:
     """Groups of fields whose only column is one small page."""
     batches: dict[int, list[int]] = {}
     for index, one in enumerate(fields):
@@ -286,17 +285,16 @@ def _small_pages(fields: Sequence[FieldRead]) -> Iterator[_Group]:
         for indices in _cut(batch, [float(fields[index].known.column.nbytes) for index in batch]):
             mine = [fields[index] for index in indices]
             pages = [SmallPage(f.known.chain, f.known.column.page(0), f.source, f.rows) for f in mine]
-            yield _Group(indices, read_small(pages, mine[0].limits))
+            yield FieldGroup(indices, read_small(pages, mine[0].limits))
 
 
-def _few_rows(fields: Sequence[FieldRead], numbers: Sequence[int]) -> Iterator[_Group]:
-    """Groups of fields of which a few rows of one page are wanted, in one mapped file."""
+def few_rows(fields: Sequence[FieldRead], but: Container[int] = ()) -> Iterator[FieldGroup]:
+    """Groups of fields of which a few rows of one page are wanted, in one mapped file; without those of some numbers."""
     keys = JoinKeys()
     found: dict[tuple[int, ...], list[tuple[int, ColumnPage]]] = {}
-    for index in numbers:
-        one = fields[index]
+    for index, one in enumerate(fields):
         known, rows = one.known, one.rows
-        if len(rows) > _FEW_ROWS or len(known.chain) > 1 or len(known.columns) > 1:
+        if index in but or len(rows) > _FEW_ROWS or len(known.chain) > 1 or len(known.columns) > 1:
             continue
         column = known.column
         if not one.source.store.traits.is_mapped or column.nbytes * len(rows) > _FEW_BYTES * rows.num_rows:
@@ -313,7 +311,7 @@ def _few_rows(fields: Sequence[FieldRead], numbers: Sequence[int]) -> Iterator[_
         rows, pages = first.rows.within(start, num_rows), dict(alike)
         for indices in _cut(list(pages), [fields[index].nbytes for index in pages]):
             mine = [pages[index] for index in indices]
-            yield _Group(indices, read_columns(mine, rows, first.source, first.limits))
+            yield FieldGroup(indices, read_columns(mine, rows, first.source, first.limits))
 
 
 def _cut(indices: Sequence[int], sizes: Sequence[float]) -> Iterator[list[int]]:
