@@ -327,20 +327,6 @@ class RowSelection:
             return RowSelection(self.num_rows, indices=positions + start if start else positions)
         return RowSelection(self.num_rows, indices=self.to_indices()[positions])
 
-    def within(self, start: int, num_rows: int) -> RowSelection:
-        """The same rows counted from ``start``, of ``num_rows`` that begin there and have all of them.
-
-        Examples
-        --------
-        >>> RowSelection.range(9, 4, 6).within(3, 5).ends
-        (1, 3)
-        """
-        if start == 0 and num_rows == self.num_rows:
-            return self
-        if self.indices is not None:
-            return RowSelection(num_rows, indices=self.indices - start)
-        return RowSelection(num_rows, self._starts - start, self._stops - start)
-
     def split(self, max_rows: int) -> Iterator[RowSelection]:
         """Consecutive pieces of at most ``max_rows`` selected rows."""
         total = len(self)

@@ -21,16 +21,15 @@ from lancecy.encodings.model.layouts import MiniBlock, PageSpec, max_repetition
 from lancecy.encodings.model.pages import Column, PageMemory
 from lancecy.encodings.v20 import read as v20
 from lancecy.encodings.v21.joined_pages import JoinedPages, family_of, is_sound, read_joined
-from lancecy.encodings.v21.leaf import joined_block
-from lancecy.encodings.v21.miniblock import keeps_codes
-from lancecy.errors import FormatError
+from lancecy.encodings.v21.leaf import finished
+from lancecy.encodings.v21.repdef import rows_per_value
 from lancecy.limits import Limits
 from lancecy.records import dataclass
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.store.reads import Read, SourceFile
 
-__all__ = ["MOST_PAGES", "ColumnPage", "JoinKeys", "page_with", "read_columns"]
+__all__ = ["MOST_PAGES", "ColumnPages", "JoinKeys", "pages_with", "read_columns"]
 
 Int64 = NDArray[np.int64]
 
@@ -39,47 +38,65 @@ MOST_PAGES = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ColumnPage:
-    """A page of the only column of a top-level field.
+class ColumnPages:
+    """Pages of the column of a leaf that follow each other.
 
     Attributes
     ----------
-    field : Field
+    chain : tuple of Field
+        From the top-level field down to the leaf; in 2.0 only the leaf, as structs have columns of their own.
     column : Column
-    number : int
-        Of the page in its column.
+    first, last : int
+        Numbers of the first page and of the page after the last one.
     start, num_rows : int
-        Its first row, and how many it has.
+        The first row of these pages, and how many they have.
     """
 
-    field: Field
+    chain: tuple[Field, ...]
     column: Column
-    number: int
+    first: int
+    last: int
     start: int
     num_rows: int
 
     @property
-    def spec(self) -> PageSpec:
-        """The encoding of the page."""
-        return self.column.specs[self.number]
+    def specs(self) -> tuple[PageSpec, ...]:
+        """The encoding of each page."""
+        return self.column.specs[self.first : self.last]
 
-    def buffers(self) -> tuple[Int64, Int64]:
-        """(num_buffers,) int64 each, bytes: positions and sizes."""
+    @property
+    def edges(self) -> Int64:
+        """(num_pages + 1,) int64: the first row of each page in its column, and the end."""
+        return self.column.row_starts[self.first : self.last + 1]
+
+    def buffers(self) -> tuple[Int64, Int64, Int64]:
+        """(num_pages,) int64: how many buffers each page has; (num_buffers,) int64 each, bytes: positions and sizes."""
         column = self.column
-        if column.num_pages == 1:
-            return column.positions, column.sizes
-        first, last = column.first_buffer[self.number : self.number + 2].tolist()
-        return column.positions[first:last], column.sizes[first:last]
+        edges = column.first_buffer[self.first : self.last + 1]
+        mine = slice(int(edges[0]), int(edges[-1]))
+        return edges[1:] - edges[:-1], column.positions[mine], column.sizes[mine]
 
 
-def page_with(field: Field, column: Column, rows: RowSelection) -> ColumnPage | None:
-    """The page of a column that has all these rows of its file, of which there is at least one; None without such a page."""
+def pages_with(chain: tuple[Field, ...], column: Column, rows: RowSelection) -> ColumnPages | None:
+    """The pages of a column from the first to the last of these rows of its file; None if few of them may have any.
+
+    Parameters
+    ----------
+    chain : tuple of Field
+        As in :class:`ColumnPages`.
+    column : Column
+    rows : RowSelection
+        Ascending; at least one.
+    """
     if column.num_pages == 1:
-        return ColumnPage(field, column, 0, 0, column.num_rows)
-    first, stop = rows.ends
-    number = int(np.searchsorted(column.row_starts, first, side="right")) - 1
-    begin, end = column.row_starts[number : number + 2].tolist()
-    return ColumnPage(field, column, number, begin, end - begin) if stop <= end else None
+        return ColumnPages(chain, column, 0, 1, 0, column.num_rows)
+    start, stop = rows.ends
+    first, last = np.searchsorted(column.row_starts, (start, stop - 1), side="right").tolist()
+    first -= 1
+    if last - first > len(rows):
+        return None
+    begin, end = column.row_starts[[first, last]].tolist()
+    return ColumnPages(chain, column, first, last, begin, end - begin)
 
 
 class JoinKeys:
@@ -87,78 +104,105 @@ class JoinKeys:
 
     def __init__(self) -> None:
         # Most columns have one of a few encodings, so that each is looked at once.
-        self._known: dict[tuple[int, str, bool, int], int | None] = {}
+        self._known: dict[tuple[object, ...], int | None] = {}
         self._numbers: dict[Hashable, int] = {}
 
-    def of(self, page: ColumnPage) -> int | None:
-        """Equal for pages that can be read together; None for a page that must be read alone."""
-        field, spec, num_buffers = page.field, page.spec, page.buffers()[0].size
-        if page.column.is_blob:
+    def of(self, pages: ColumnPages) -> int | None:
+        """Equal for pages that can be read together; None for pages that must be read alone."""
+        if pages.column.is_blob:
             return None
+        kinds = tuple([field.logical_type for field in pages.chain])
+        if pages.last - pages.first == 1:
+            num_buffers = pages.buffers()[1].size
+            return self._of(pages.specs[0], pages.num_rows, num_buffers, pages.chain, kinds)
+        rows = np.diff(pages.edges).tolist()
+        found = {
+            self._of(*page, pages.chain, kinds)
+            for page in zip(pages.specs, rows, pages.buffers()[0].tolist(), strict=True)
+        }
+        if any(isinstance(spec, MiniBlock) and spec.dictionary is not None for spec in pages.specs):
+            return None  # Codes of several dictionaries may be in one column.
+        return found.pop() if len(found) == 1 else None
+
+    def _of(
+        self,
+        spec: PageSpec,
+        num_rows: int,
+        num_buffers: int,
+        chain: tuple[Field, ...],
+        kinds: tuple[str, ...],
+    ) -> int | None:
         if isinstance(spec, MiniBlock):
-            if not is_sound(spec, page.num_rows, num_buffers):
+            if not is_sound(spec, num_rows, num_buffers):
                 return None
             spec = spec.shared_shape or spec
-        about = id(spec), field.logical_type, field.in_codes, num_buffers
+        about = id(spec), kinds, chain[-1].in_codes, num_buffers
         if about not in self._known:
-            key = _key(field, spec, num_buffers)
+            key = _key(chain, kinds, spec, num_buffers) if num_rows else None
             self._known[about] = None if key is None else self._numbers.setdefault(key, len(self._numbers))
         return self._known[about]
 
 
-def _key(field: Field, spec: PageSpec, num_buffers: int) -> Hashable | None:
-    if field.children or field.is_struct:
+def _key(
+    chain: tuple[Field, ...], kinds: tuple[str, ...], spec: PageSpec, num_buffers: int
+) -> Hashable | None:
+    leaf = chain[-1]
+    if leaf.children or leaf.is_struct:
         return None
     if not isinstance(spec, MiniBlock):
-        return v20.batch_key(field, spec, num_buffers)
-    if max_repetition(spec.layers) or (spec.dictionary is not None and keeps_codes(field)):
+        return v20.batch_key(leaf, spec, num_buffers) if len(chain) == 1 else None
+    if rows_per_value(chain) != 1 or (spec.dictionary is not None and max_repetition(spec.layers)):
         return None
     family = family_of(spec)
-    return None if family is None else (family, field.logical_type)
+    return None if family is None else (family, kinds, leaf.in_codes)
 
 
 def read_columns(
-    pages: Sequence[ColumnPage], rows: RowSelection, file: SourceFile, limits: Limits
+    pages: Sequence[ColumnPages], rows: RowSelection, file: SourceFile, limits: Limits
 ) -> Read[list[Block]]:
     """Decode rows of several columns.
 
     Parameters
     ----------
-    pages : sequence of ColumnPage
-        At least one, at most ``MOST_PAGES``; of one of :class:`JoinKeys` and as many rows.
+    pages : sequence of ColumnPages
+        Of at least one column, at most ``MOST_PAGES``; of one of :class:`JoinKeys`.
     rows : RowSelection
-        Over the rows of each page, ascending, without duplicates; at least one.
+        Over the rows of the file, all of them in the pages of each column; ascending, without duplicates; at least one.
     file : SourceFile
     limits : Limits
 
     Returns
     -------
     Read of list of Block
-        The rows of each field.
+        The rows of each leaf: in 2.0 of its field, later of the top-level field with this leaf only.
 
     Raises
     ------
     FormatError, LimitError, UnsupportedError
         A page is damaged, or the pages together exceed ``limits``, or pages of this kind cannot be split.
     """
-    column, everywhere = _joined(pages), _repeated(rows, len(pages))
-    field = pages[0].field
-    if isinstance(column.specs[0], MiniBlock):
-        joined = JoinedPages(column, 0, len(pages))
-        block = joined_block((yield from read_joined(joined, (field,), everywhere, file, limits)), (field,))
-    else:
-        block = yield from v20.read_leaf(field, column, file, everywhere, limits)
-    blocks = split(block, [len(rows)] * len(pages))
+    column, everywhere = _joined(pages), _repeated(rows, pages)
+    chain, size = pages[0].chain, len(rows)
     if not isinstance(column.specs[0], MiniBlock):
-        for one, block in zip(pages, blocks, strict=True):
-            v20.check_nulls(one.field, block)
+        found = split(
+            (yield from v20.read_leaf(chain[0], column, file, everywhere, limits)), [size] * len(pages)
+        )
+        for page, block in zip(pages, found, strict=True):
+            v20.check_nulls(page.chain[0], block)
+        return found
+    leaves = yield from read_joined(JoinedPages(column, 0, column.num_pages), chain, everywhere, file, limits)
+    below = [[field.id for field in page.chain[1:]] for page in pages]
+    blocks: list[Block] = []
+    for leaf in leaves:  # codes of one dictionary each
+        mine = below[len(blocks) : len(blocks) + leaf.num_rows // size]
+        blocks += split(finished(leaf, chain), [size] * len(mine), mine)
     return blocks
 
 
-def _joined(pages: Sequence[ColumnPage]) -> Column:
+def _joined(pages: Sequence[ColumnPages]) -> Column:
     """The pages as those of one column."""
     column = pages[0].column
-    name = ("joined", *((one.column.index, one.number) for one in pages))
+    name = ("joined", *((one.column.index, one.first, one.last) for one in pages))
     known: Column | None = None if column.memory is None else column.memory.find(0, name)
     if known is None:
         known = _made(pages, name)
@@ -167,30 +211,33 @@ def _joined(pages: Sequence[ColumnPage]) -> Column:
     return known
 
 
-def _made(pages: Sequence[ColumnPage], name: Hashable) -> Column:
+def _made(pages: Sequence[ColumnPages], name: Hashable) -> Column:
     first, memory = pages[0].column, pages[0].column.memory
     if memory is not None:
         memory = PageMemory(memory.cache, (*memory.key, name))
-    positions, sizes = zip(*(page.buffers() for page in pages), strict=True)
+    counts, positions, sizes = zip(*(mine.buffers() for mine in pages), strict=True)
+    rows = [mine.edges[1:] - mine.edges[:-1] for mine in pages]
     return Column(
         first.index,
         False,
-        starts_of(np.array([page.num_rows for page in pages], np.int64)),
-        tuple(page.spec for page in pages),
-        starts_of(np.array([mine.size for mine in sizes], np.int64)),
+        starts_of(np.concatenate(rows)),
+        tuple(spec for mine in pages for spec in mine.specs),
+        starts_of(np.concatenate(counts)),
         np.concatenate(positions),
         np.concatenate(sizes),
-        sum(page.column.nbytes for page in pages),
+        sum(mine.column.nbytes for mine in pages),
         memory,
     )
 
 
-def _repeated(rows: RowSelection, times: int) -> RowSelection:
-    """The same rows of several pages of as many rows."""
-    if rows.is_all:
-        return RowSelection.all(rows.num_rows * times)
-    first = np.arange(times)[:, None] * rows.num_rows
+def _repeated(rows: RowSelection, pages: Sequence[ColumnPages]) -> RowSelection:
+    """The same rows of several columns, over the rows of their pages."""
+    sizes = [mine.num_rows for mine in pages]
+    if all(size == len(rows) for size in sizes):
+        return RowSelection.all(sum(sizes))
+    starts = np.array([mine.start for mine in pages], np.int64)
+    moves = (starts_of(np.array(sizes, np.int64))[:-1] - starts)[:, None]
     if rows.indices is not None:
-        return RowSelection(rows.num_rows * times, indices=(first + rows.indices).ravel())
-    starts, stops = row_ranges(rows)
-    return RowSelection(rows.num_rows * times, (first + starts).ravel(), (first + stops).ravel())
+        return RowSelection(sum(sizes), indices=(moves + rows.indices).ravel())
+    first, last = row_ranges(rows)
+    return RowSelection(sum(sizes), (moves + first).ravel(), (moves + last).ravel())

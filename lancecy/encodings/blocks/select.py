@@ -22,7 +22,10 @@ from lancecy.encodings.model.block import (
     Coded,
     FixedList,
     FixedWidth,
+    Leaves,
     Listed,
+    Pieces,
+    Reordered,
     Structured,
     VariableWidth,
 )
@@ -136,8 +139,17 @@ def _values(block: FixedWidth, mask: Mask) -> Bits:
 # -- parts of a block -------------------------------------------------------------------------
 
 
-def split(block: Block, lengths: Sequence[int]) -> list[Block]:
+def split(
+    block: Block, lengths: Sequence[int], children: Sequence[Sequence[int]] | None = None
+) -> list[Block]:
     """Split a block into parts of these lengths; values of whole bytes share the block's memory.
+
+    Parameters
+    ----------
+    block : Block
+    lengths : sequence of int
+    children : sequence of sequence of int, optional
+        Ids of the fields below each part, outermost first, for structs of one child.
 
     Raises
     ------
@@ -157,10 +169,14 @@ def split(block: Block, lengths: Sequence[int]) -> list[Block]:
     if isinstance(block, FixedWidth):
         parts: list[Block] = _fixed(block, edges)
     elif isinstance(block, FixedList):
-        children = split(block.child, [length * block.size for length in lengths])
-        parts = [FixedList(n, block.size, child) for n, child in zip(lengths, children, strict=True)]
+        found = split(block.child, [length * block.size for length in lengths])
+        parts = [FixedList(n, block.size, child) for n, child in zip(lengths, found, strict=True)]
     elif isinstance(block, VariableWidth):
         parts = _strings(block, edges)
+    elif isinstance(block, Coded):
+        return [_coded(codes, block.dictionary) for codes in split(block.codes, lengths)]
+    elif children is not None and isinstance(block, Listed | Structured):
+        parts = _nested(block, edges, children)
     else:
         raise FormatError(f"{type(block).__name__} values of several columns")
     if block.validity is None:
@@ -170,9 +186,33 @@ def split(block: Block, lengths: Sequence[int]) -> list[Block]:
 
 
 def _with_validity(block: Block, bitmap: NDArray[np.uint8], ones: int) -> Block:
-    if ones < block.length and isinstance(block, FixedWidth | VariableWidth | FixedList):
+    if ones < block.length and not isinstance(block, AllNull | Coded | Leaves | Pieces | Reordered):
         return replace(block, validity=bitmap, null_count=block.length - ones)
     return block
+
+
+def _coded(codes: Block, dictionary: Block) -> Block:
+    return Coded(codes.length, codes, dictionary) if isinstance(codes, FixedWidth) else codes
+
+
+def _nested(
+    block: Listed | Structured, edges: Sequence[int], children: Sequence[Sequence[int]]
+) -> list[Block]:
+    lengths = [b - a for a, b in pairwise(edges)]
+    below = [ids[1:] for ids in children]
+    if isinstance(block, Structured):
+        if len(block.children) != 1:
+            raise FormatError(f"structs of {len(block.children)} children in several columns")
+        [child] = block.children.values()
+        found = split(child, lengths, below)
+        return [Structured(n, {ids[0]: part}) for n, ids, part in zip(lengths, children, found, strict=True)]
+    offsets = stored_offsets(block)
+    bounds = offsets[edges].tolist()
+    found = split(block.child, [b - a for a, b in pairwise(bounds)], below)
+    return [
+        Listed(b - a, block.offset_width, offsets[a : b + 1] - offsets.dtype.type(first), part)
+        for (a, b), first, part in zip(pairwise(edges), bounds, found, strict=False)
+    ]
 
 
 def _fixed(block: FixedWidth, edges: Sequence[int]) -> list[Block]:

@@ -16,7 +16,7 @@ pages need no copy. Source: file sheet 2.0, sections 3 to 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -132,6 +132,37 @@ def read_field(
     starts, stops = row_ranges(selection)
     source = FieldSource(columns, column_after, file, limits, DECODERS, read_node)
     return read_node(field, source, Rows(starts, stops), True)
+
+
+def struct_leaves(field: Field, columns: Mapping[int, Column]) -> list[Field]:
+    """The fields below structs, each of which is read by itself; only the field, unless it is a struct.
+
+    Parameters
+    ----------
+    field : Field
+        Top-level field, or one below it.
+    columns : mapping of field id to Column
+    """
+    column = columns.get(field.id)
+    if column is None or not _has_header(field, column):
+        return [field]
+    return [leaf for child in field.children for leaf in struct_leaves(child, columns)]
+
+
+def _has_header(field: Field, column: Column) -> bool:
+    is_one = column.num_pages == 1 and isinstance(column.specs[0], StructHeader)
+    return field.is_struct and not column.is_blob and is_one and bool(field.children)
+
+
+def with_structs(
+    field: Field, columns: Mapping[int, Column], leaves: Iterator[Block], num_rows: int
+) -> Block:
+    """The field, from the blocks of its :func:`struct_leaves` in order."""
+    column = columns.get(field.id)
+    if column is None or not _has_header(field, column):
+        return next(leaves)
+    children = {child.id: with_structs(child, columns, leaves, num_rows) for child in field.children}
+    return Structured(num_rows, children)
 
 
 def batch_key(field: Field, spec: PageSpec, num_buffers: int) -> Hashable | None:

@@ -194,7 +194,9 @@ def family_of(spec: MiniBlock) -> Hashable | None:
         return None
     program, values = program_of(spec), spec.values
     family = None if program is None else program.family
-    if spec.dictionary is not None and (family is None or _has_lists(spec.dictionary)):
+    if spec.dictionary is not None and (
+        program is None or max_repetition(spec.layers) or _has_lists(spec.dictionary)
+    ):
         return None
     if family is not None:
         return family
@@ -205,7 +207,7 @@ def family_of(spec: MiniBlock) -> Hashable | None:
         if program is None:
             return None
         return replace(spec, num_items=0, values=replace(values, table=b"")), program.symbols is None
-    return replace(spec, num_items=0)
+    return replace(spec, num_items=0, num_dictionary_items=0)
 
 
 class _Keys:

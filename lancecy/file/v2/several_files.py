@@ -132,8 +132,8 @@ def _across_fields(found: Sequence[Sequence[FieldRead]]) -> list[int]:
         return []
     if len(found) <= _FEW_FILES and all(read.known.batch_key is not None for mine in found for read in mine):
         return list(range(len(found[0])))
-    few = sorted(number for group in few_rows(found[0]) for number in group.indices)
-    return few if len(few) >= _MANY_FIELDS else []
+    parts = [part for group in few_rows(found[0]) for part in group.parts]
+    return sorted({number for number, _ in parts}) if len(parts) >= _MANY_FIELDS else []
 
 
 def _by_file(reads: Sequence[FieldRead], num_fields: int) -> Read[list[Block]]:

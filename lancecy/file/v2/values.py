@@ -11,18 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import field as attribute
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
 from lancecy.encodings.arrow.agreement import Disagreement, first_disagreement
 from lancecy.encodings.batch import MOST_BYTES, SmallPage, batch_key, read_small
 from lancecy.encodings.blocks.null_only import null_only, null_stub
-from lancecy.encodings.joined_columns import MOST_PAGES, ColumnPage, JoinKeys, page_with, read_columns
+from lancecy.encodings.joined_columns import MOST_PAGES, ColumnPages, JoinKeys, pages_with, read_columns
 from lancecy.encodings.model.block import Block, Leaves
 from lancecy.encodings.model.decoded_sizes import decoded_bytes
 from lancecy.encodings.model.pages import Column
 from lancecy.encodings.v20.null_only import read_nulls
-from lancecy.encodings.v20.read import read_field
+from lancecy.encodings.v20.read import read_field, struct_leaves, with_structs
 from lancecy.encodings.v21.leaf import read_leaf
 from lancecy.encodings.v21.repdef import rows_per_value
 from lancecy.errors import FormatError, LanceError
@@ -76,6 +77,13 @@ class Prepared:
         if len(self.leaves) > 1 or len(self.columns) != 1:
             return None
         return self.specs.token(batch_key(self.chain, self.column))
+
+    @cached_property
+    def parts(self) -> tuple[tuple[Field, ...], ...]:
+        """What the field is read in: from the top-level field down to each leaf; in 2.0 each field below structs."""
+        if self.leaves:
+            return tuple(leaf.chain for leaf in self.leaves)
+        return tuple((leaf,) for leaf in struct_leaves(self.field, self.columns))
 
     @cached_property
     def stored_bytes(self) -> int:
@@ -143,14 +151,38 @@ class FieldRead:
                     )
                 )
             reads = [self._leaf(leaf) for leaf in known.leaves]
-            if len(reads) == 1:
-                return (yield from reads[0])
-            blocks = yield from gather(reads)
+            blocks = [(yield from reads[0])] if len(reads) == 1 else (yield from gather(reads))
+        except LanceError as error:
+            raise error.within(f"column {self.asked.id} {self.asked.name!r}")
+        return self.combined(blocks)
+
+    def combined(self, blocks: Sequence[Block]) -> Block:
+        """The field, from the blocks of all its parts (``Prepared.parts``).
+
+        Raises
+        ------
+        FormatError
+            Leaves disagree.
+        """
+        known = self.known
+        if not known.leaves:
+            return with_structs(known.field, known.columns, iter(blocks), len(self.rows))
+        if len(blocks) == 1:
+            return blocks[0]
+        try:
             self._check_agreement(known.leaves, blocks)
         except LanceError as error:
             raise error.within(f"column {self.asked.id} {self.asked.name!r}")
         parts = zip((leaf.part for leaf in known.leaves), blocks, strict=True)
         return Leaves(len(self.rows), tuple(parts))
+
+    def part(self, number: int) -> Read[Block]:
+        """One part of the field; see ``Prepared.parts``."""
+        known = self.known
+        if known.leaves:
+            return self._leaf(known.leaves[number])
+        [field] = known.parts[number]
+        return read_field(field, known.columns, self.after, self.source, self.rows, self.limits)
 
     def nulls(self, tested: frozenset[int]) -> Read[Block]:
         """Read the field's null stub (``encodings.blocks.null_only``): since 2.1 any leaf has its nodes' nulls."""
@@ -226,102 +258,121 @@ def read_fields(fields: Sequence[FieldRead]) -> Read[list[Block]]:
     FormatError, LimitError, UnsupportedError
         The breadcrumbs name page and column.
     """
-    groups = list(_groups(fields)) if len(fields) >= _FEW else []
+    groups = list(_groups(fields)) if sum(len(one.known.columns) for one in fields) >= _FEW else []
     if not groups:
         return (yield from gather([field.alone() for field in fields]))
-    found: list[Block | None] = [None] * len(fields)
-    grouped = {index for group in groups for index in group.indices}
-    others = [index for index in range(len(fields)) if index not in grouped]
-    reads = [_read_group(group) for group in groups] + [_read_alone(fields[index]) for index in others]
-    read = yield from gather(reads)
-    every = [*(group.indices for group in groups), *([index] for index in others)]
-    for indices, blocks in zip(every, read, strict=True):
-        for index, block in zip(indices, blocks, strict=False):
-            found[index] = block
-    left = [index for index, block in enumerate(found) if block is None]
-    if left:
-        again = yield from gather([fields[index].alone() for index in left])
-        for index, block in zip(left, again, strict=True):
-            found[index] = block
-    return [block for block in found if block is not None]
+    grouped = {part for group in groups for part in group.parts}
+    divided = {number for number, _ in grouped}
+    numbers = [(n, k) for n in sorted(divided) for k in range(len(fields[n].known.parts))]
+    left = [
+        FieldGroup([part], _only(fields[part[0]].part(part[1]))) for part in numbers if part not in grouped
+    ]
+    groups += left
+    parts: dict[_Part, Block] = {}
+    read = yield from gather([_guarded(group.read) for group in groups])
+    for group, blocks in zip(groups, read, strict=True):
+        parts.update(zip(group.parts, blocks, strict=False))
+    whole = [one for number, one in enumerate(fields) if not _has_all(parts, number, one)]
+    alone = iter((yield from gather([one.alone() for one in whole])))
+    return [
+        one.combined([parts[number, k] for k in range(len(one.known.parts))])
+        if _has_all(parts, number, one)
+        else next(alone)
+        for number, one in enumerate(fields)
+    ]
+
+
+_Part: TypeAlias = tuple[int, int]
+"""Number of a field, and of one of its ``Prepared.parts``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FieldGroup:
-    """Fields that are read together, by number."""
+    """Parts of fields that are read together."""
 
-    indices: list[int]
+    parts: list[_Part]
     read: Read[list[Block]]
 
 
-def _read_group(group: FieldGroup) -> Read[list[Block]]:
-    """Read several fields; return an empty list if they must be read one by one."""
+def _has_all(parts: Mapping[_Part, Block], number: int, field: FieldRead) -> bool:
+    """Whether all parts of a field are read."""
+    return (number, 0) in parts and all((number, k) in parts for k in range(len(field.known.parts)))
+
+
+def _guarded(read: Read[list[Block]]) -> Read[list[Block]]:
+    """Return an empty list where fields must be read one by one, so that the error names column and page."""
     try:
-        return (yield from group.read)
+        return (yield from read)
     except LanceError:
         return []
 
 
-def _read_alone(field: FieldRead) -> Read[list[Block]]:
-    return [(yield from field.alone())]
+def _only(read: Read[Block]) -> Read[list[Block]]:
+    return [(yield from read)]
 
 
 def _groups(fields: Sequence[FieldRead]) -> Iterator[FieldGroup]:
-    """The fields that are read together."""
+    """The parts of fields that are read together."""
     small = list(_small_pages(fields))
     yield from small
-    yield from few_rows(fields, {index for group in small for index in group.indices})
+    yield from few_rows(fields, {number for group in small for number, _ in group.parts})
 
 
 def _small_pages(fields: Sequence[FieldRead]) -> Iterator[FieldGroup]:
     """Groups of fields whose only column is one small page."""
-    batches: dict[int, list[int]] = {}
+    batches: dict[int, list[_Part]] = {}
     for index, one in enumerate(fields):
         if one.known.batch_key is not None:
-            batches.setdefault(id(one.known.batch_key), []).append(index)
+            batches.setdefault(id(one.known.batch_key), []).append((index, 0))
     for batch in batches.values():
         if len(batch) < _FEW:
             continue
-        for indices in _cut(batch, [float(fields[index].known.column.nbytes) for index in batch]):
-            mine = [fields[index] for index in indices]
+        for parts in _cut(
+            batch, [float(fields[index].known.column.nbytes) for index, _ in batch], len(batch)
+        ):
+            mine = [fields[index] for index, _ in parts]
             pages = [SmallPage(f.known.chain, f.known.column.page(0), f.source, f.rows) for f in mine]
-            yield FieldGroup(indices, read_small(pages, mine[0].limits))
+            yield FieldGroup(parts, read_small(pages, mine[0].limits))
 
 
 def few_rows(fields: Sequence[FieldRead], but: Container[int] = ()) -> Iterator[FieldGroup]:
-    """Groups of fields of which a few rows of one page are wanted, in one mapped file; without those of some numbers."""
+    """Groups of leaves of which a few rows of one page are wanted, in one mapped file; without those of some fields."""
     keys = JoinKeys()
-    found: dict[tuple[int, ...], list[tuple[int, ColumnPage]]] = {}
+    found: dict[tuple[int, ...], list[tuple[_Part, ColumnPages]]] = {}
     for index, one in enumerate(fields):
         known, rows = one.known, one.rows
-        if index in but or len(rows) > _FEW_ROWS or len(known.chain) > 1 or len(known.columns) > 1:
+        if index in but or len(rows) > _FEW_ROWS or not one.source.store.traits.is_mapped:
             continue
-        column = known.column
-        if not one.source.store.traits.is_mapped or column.nbytes * len(rows) > _FEW_BYTES * rows.num_rows:
-            continue
-        page = page_with(known.chain[0], column, rows)
-        key = None if page is None else keys.of(page)
-        if page is not None and key is not None:
-            about = key, id(one.source), id(rows), page.start, page.num_rows
-            found.setdefault(about, []).append((index, page))
-    for (*_, start, num_rows), alike in found.items():
+        for number, chain in enumerate(known.parts):
+            column = known.columns.get(chain[-1].id)
+            if column is None or column.nbytes * len(rows) > _FEW_BYTES * rows.num_rows:
+                continue
+            pages = pages_with(chain, column, rows)
+            key = None if pages is None else keys.of(pages)
+            if pages is not None and key is not None:
+                about = key, id(one.source), id(rows)
+                found.setdefault(about, []).append(((index, number), pages))
+    for alike in found.values():
         if len(alike) < _FEW:
             continue
-        first = fields[alike[0][0]]
-        rows, pages = first.rows.within(start, num_rows), dict(alike)
-        for indices in _cut(list(pages), [fields[index].nbytes for index in pages]):
-            mine = [pages[index] for index in indices]
-            yield FieldGroup(indices, read_columns(mine, rows, first.source, first.limits))
+        first = fields[alike[0][0][0]]
+        by_part, rows = dict(alike), first.rows
+        most = MOST_PAGES // max(pages.last - pages.first for pages in by_part.values())
+        share = len(rows) / rows.num_rows
+        sizes = [pages.column.nbytes * share for pages in by_part.values()]
+        for parts in _cut(list(by_part), sizes, max(1, most)):
+            mine = [by_part[part] for part in parts]
+            yield FieldGroup(parts, read_columns(mine, rows, first.source, first.limits))
 
 
-def _cut(indices: Sequence[int], sizes: Sequence[float]) -> Iterator[list[int]]:
-    """Groups of at most ``MOST_PAGES`` fields, and of ``MOST_BYTES`` unless it is one field."""
-    group: list[int] = []
+def _cut(parts: Sequence[_Part], sizes: Sequence[float], most: int) -> Iterator[list[_Part]]:
+    """Groups of at most so many parts, and of ``MOST_BYTES`` unless it is one part."""
+    group: list[_Part] = []
     nbytes = 0.0
-    for index, size in zip(indices, sizes, strict=True):
-        group.append(index)
+    for part, size in zip(parts, sizes, strict=True):
+        group.append(part)
         nbytes += size
-        if nbytes >= MOST_BYTES or len(group) == MOST_PAGES:
+        if nbytes >= MOST_BYTES or len(group) == most:
             yield group
             group, nbytes = [], 0.0
     if group:
