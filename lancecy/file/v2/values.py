@@ -39,6 +39,8 @@ __all__ = ["FieldGroup", "FieldRead", "Prepared", "disagreement", "few_rows", "r
 
 _FEW = 4
 """Fewest columns of one key that are read together."""
+_FEW_LEAVES = 6
+"""Fewest leaves of which a few rows are read together: fewer are read in less time by themselves."""
 _FEW_ROWS = 4096
 """Most rows of a column that are read together with those of others: more take longer to decode than to find."""
 _FEW_BYTES = 64 << 10
@@ -353,7 +355,7 @@ def few_rows(fields: Sequence[FieldRead], but: Container[int] = ()) -> Iterator[
                 about = key, id(one.source), id(rows)
                 found.setdefault(about, []).append(((index, number), pages))
     for alike in found.values():
-        if len(alike) < _FEW:
+        if len(alike) < _FEW_LEAVES:
             continue
         first = fields[alike[0][0][0]]
         by_part, rows = dict(alike), first.rows

@@ -1,0 +1,165 @@
+"""A few rows of many columns: decoded together, and the same as those of a whole column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lancecy
+from lancecy.encodings.joined_columns import ColumnPages, read_columns
+from lancecy.encodings.model.block import Block
+from lancecy.errors import FormatError
+from lancecy.file.v2 import values
+from lancecy.file.v2.reader import V2Reader
+from lancecy.limits import Limits
+from lancecy.rows import RowSelection
+from lancecy.store.reads import Read, SourceFile, run
+from tests.file.tables import load_table, open_data_file
+from tests.helpers.compare import assert_tables_equal
+
+ROWS, EACH = 20_000, 12
+Chance = np.random.Generator
+Made = Callable[[Chance, Any], pa.Array]
+"""An array of ``ROWS`` values, null where the mask is true; the mask may be None."""
+
+
+def lists(chance: Chance, items: pa.Array, mask: Any) -> pa.Array:
+    ends = np.sort(chance.integers(0, len(items), ROWS - 1))
+    offsets = pa.array(np.concatenate(([0], ends, [len(items)])).astype(np.int32))
+    return pa.ListArray.from_arrays(offsets, items, mask=None if mask is None else pa.array(mask))
+
+
+def structs(children: dict[str, pa.Array], mask: Any) -> pa.Array:
+    nulls = None if mask is None else pa.array(mask)
+    return pa.StructArray.from_arrays([*children.values()], [*children], mask=nulls)
+
+
+def words(chance: Chance, count: int = ROWS) -> list[str]:
+    return [f"word {n}" * (n % 3) for n in chance.integers(0, 1 << 20, count)]
+
+
+def colours(chance: Chance) -> list[str]:
+    return [["red", "green", "a rather long name of a colour"][n] for n in chance.integers(0, 3, ROWS)]
+
+
+KINDS: dict[str, Made] = {
+    "int": lambda chance, mask: pa.array(chance.integers(0, 1000, ROWS), pa.int32(), mask=mask),
+    "float": lambda chance, mask: pa.array(chance.random(ROWS), mask=mask),
+    "bool": lambda chance, mask: pa.array(chance.random(ROWS) < 0.5, mask=mask),
+    "text": lambda chance, mask: pa.array(words(chance), mask=mask),
+    "colour": lambda chance, mask: pa.array(colours(chance), mask=mask),
+    "code": lambda chance, mask: pa.array(colours(chance), mask=mask).dictionary_encode(),
+    "vector": lambda chance, _: pa.FixedSizeListArray.from_arrays(chance.random(4 * ROWS).astype("f4"), 4),
+    "struct": lambda chance, mask: structs(
+        {"n": pa.array(chance.integers(0, 99, ROWS)), "w": pa.array(words(chance), mask=mask)}, mask
+    ),
+    "list": lambda chance, mask: lists(chance, pa.array(chance.random(ROWS)), mask),
+    "texts": lambda chance, mask: lists(chance, pa.array(words(chance, ROWS)), mask),
+    "deep": lambda chance, mask: structs(
+        {"s": structs({"l": lists(chance, pa.array(chance.random(ROWS)), None)}, mask)}, None
+    ),
+}
+TOGETHER_20 = {"int", "float", "text", "vector", "struct"}
+"""Kinds of columns of 2.0 that are read together: those of small pages are, too, but in another way."""
+
+
+def rows_of(kind: str, seed: int = 0) -> pa.Table:
+    """Columns of one kind, every other one with nulls."""
+    chance = np.random.default_rng(seed)
+    columns = {}
+    for number in range(EACH):
+        share = (0, 0.2)[number % 2]
+        has_nulls = share and kind not in ("struct", "deep")
+        columns[f"{kind}{number}"] = KINDS[kind](chance, chance.random(ROWS) < share if has_nulls else None)
+    return pa.table(columns)
+
+
+@pytest.fixture
+def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many columns were read together, each time without an error."""
+    found: list[int] = []
+
+    def counted(
+        pages: Sequence[ColumnPages], rows: RowSelection, file: SourceFile, limits: Limits
+    ) -> Read[list[Block]]:
+        blocks = yield from read_columns(pages, rows, file, limits)
+        found.append(len(pages))
+        return blocks
+
+    monkeypatch.setattr(values, "read_columns", counted)
+    return found
+
+
+SELECTIONS: list[list[int]] = [
+    [0],
+    [7, 8, 9, 10, 11, 500, ROWS - 1],
+    [19_000, 3, 3, 12_345, 40],
+    list(range(50, ROWS, 371)),
+]
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+@pytest.mark.parametrize("writer", [lancecy, lance])
+def test_a_few_rows_of_many_columns(
+    tmp_path: Path, kind: str, version: str, writer: Any, together: list[int]
+) -> None:
+    rows, uri = rows_of(kind), str(tmp_path / "t")
+    writer.write_dataset(rows, uri, data_storage_version=version)
+    ds = lancecy.dataset(uri, session=lancecy.Session())
+    assert_tables_equal(ds.head(10), rows.slice(0, 10))
+    for chosen in SELECTIONS * 2:  # the second time the places of the rows are known
+        assert_tables_equal(ds.take(chosen), rows.take(pa.array(chosen)))
+    assert_tables_equal(ds.to_table(limit=100, offset=15_000), rows.slice(15_000, 100))
+    if version != "2.0" or kind in TOGETHER_20:
+        assert len(together) >= len(SELECTIONS)
+    assert set(together) <= set(range(6, EACH * 2 + 1))
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_columns_of_several_kinds_of_several_files(tmp_path: Path, version: str, together: list[int]) -> None:
+    kinds = ["float", "text", "struct", "list", "code"]
+    parts = [
+        pa.Table.from_arrays(
+            [column for kind in kinds for column in rows_of(kind, seed).columns],
+            [name for kind in kinds for name in rows_of(kind, seed).column_names],
+        )
+        for seed in range(3)
+    ]
+    uri = str(tmp_path / "t")
+    for part in parts:
+        lancecy.write_dataset(part, uri, mode="append", data_storage_version=version)
+    expected = pa.concat_tables(parts).unify_dictionaries()
+    ds = lancecy.dataset(uri, session=lancecy.Session())
+    for chosen in ([5, ROWS + 5, 2 * ROWS + 5], list(range(100, 3 * ROWS, 999)), [3 * ROWS - 1, 0]):
+        assert_tables_equal(ds.take(chosen), expected.take(pa.array(chosen)))
+    assert sum(together) >= 3 * 3 * EACH
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1"])
+def test_an_error_names_the_damaged_column(tmp_path: Path, version: str) -> None:
+    rows, uri = rows_of("text"), tmp_path / "t"
+    lancecy.write_dataset(rows, uri, data_storage_version=version)
+    table = load_table(uri)
+    data_file = table.manifest.fragments[0].files[0]
+    reader, files, fields = open_data_file(table, data_file)
+    run(reader.read(fields, RowSelection.all(ROWS)), files.fetch)
+    assert isinstance(reader, V2Reader)
+    column = reader.columns.prepared[fields[3]].column
+    file = uri / "data" / data_file.path
+    stored = bytearray(file.read_bytes())
+    at, size = int(column.positions[0]), int(column.sizes[0])
+    stored[at : at + size] = b"\xff" * size
+    file.write_bytes(stored)
+    ds = lancecy.dataset(uri, session=lancecy.Session())
+    with pytest.raises(FormatError, match="text3"):
+        ds.take([1, 2, 3])
+    others = [name for name in rows.column_names if name != "text3"]
+    assert_tables_equal(ds.take([1, 2, 3], others), rows.select(others).slice(1, 3))
