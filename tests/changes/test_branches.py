@@ -101,7 +101,23 @@ def test_branch_of_any_name_is_used_by_both(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "main", "/a", "a/", "a//b", "a..b", "a\\b", "a b", "a.lock", "a/_indices/b"]
+    "name",
+    [
+        "",
+        "main",
+        "/a",
+        "a/",
+        "a//b",
+        "a..b",
+        "a\\b",
+        "a b",
+        "a.lock",
+        "a/_indices/b",
+        "main/x",
+        "a" * 251,
+        "é" * 42,
+        "/".join(["a" * 90] * 3),
+    ],
 )
 def test_branch_of_a_wrong_name_is_refused(name: str, tmp_path: Path) -> None:
     ds = a_table(tmp_path / "t")
@@ -109,6 +125,14 @@ def test_branch_of_a_wrong_name_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cannot be the name of a branch"):
         ds.create_branch(name)
     assert files(tmp_path) == before
+
+
+def test_branch_of_pylance_whose_name_begins_with_main_is_deleted_without_the_table(tmp_path: Path) -> None:
+    ds = a_table(tmp_path / "t")
+    theirs(ds).create_branch("main/x", 2)
+    assert values(ds.checkout_version(("main/x", None))) == [1, 2]
+    ds.branches.delete("main/x")
+    assert not ds.branches.list() and values(lancecy.dataset(ds.uri)) == [1, 2, 3]
 
 
 @pytest.mark.s3
