@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import uuid
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,14 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.errors import ConflictError, ExistsError, FormatError, NotFoundError, UnsupportedError
+from lancecy.errors import (
+    ConflictError,
+    ExistsError,
+    FormatError,
+    NotFoundError,
+    RefNotFoundError,
+    UnsupportedError,
+)
 from tests.helpers.s3 import S3Server
 
 pytestmark = pytest.mark.interop
@@ -350,6 +358,33 @@ def test_unknown_branch_is_named_with_near_ones(tmp_path: Path) -> None:
         ds.branches.delete("trail")
     with pytest.raises(ValueError, match="without a branch"):
         ds.branches.delete("main")
+
+
+@pytest.mark.parametrize("name", ["\udcff", "x" * 300, "a\0b", "%2e%2e"])
+def test_name_that_nothing_can_have_is_not_found(name: str, tmp_path: Path) -> None:
+    ds = a_table(tmp_path / "t")
+    for call in (
+        lambda: ds.checkout_version(name),
+        lambda: ds.checkout_version((name, None)),
+        lambda: ds.tags.delete(name),
+        lambda: ds.branches.describe(name),
+        lambda: ds.branches.delete(name),
+    ):
+        with pytest.raises(RefNotFoundError):
+            call()
+
+
+def test_branch_that_lost_its_folder_is_named_as_such(tmp_path: Path) -> None:
+    ds = a_table(tmp_path / "t")
+    ds.create_branch("team/b", 2)
+    shutil.rmtree(tmp_path / "t" / "tree")
+    for reference in (("team/b", None), ("team/b", 2)):
+        with pytest.raises(
+            RefNotFoundError, match=r"has a file, but no version in tree/team/b/: .*delete\('team/b'\)"
+        ):
+            lancecy.dataset(ds.uri, version=reference)
+    ds.branches.delete("team/b")
+    assert ds.create_branch("team/b", 2).count_rows() == 2
 
 
 def test_branch_of_an_old_release_is_protected_by_the_name_of_its_parent(tmp_path: Path) -> None:

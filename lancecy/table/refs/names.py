@@ -102,7 +102,7 @@ def tag_path(tag: str) -> str:
     >>> tag_path("v1.0")
     '_refs/tags/v1.0.json'
     """
-    return f"{TAGS}/{quote(tag, safe='')}{_ENDING}"
+    return f"{TAGS}/{_quoted(tag)}{_ENDING}"
 
 
 def branch_path(branch: str) -> str:
@@ -113,7 +113,7 @@ def branch_path(branch: str) -> str:
     >>> branch_path("team/test")
     '_refs/branches/team%2Ftest.json'
     """
-    return f"{BRANCHES}/{quote(branch, safe='')}{_ENDING}"
+    return f"{BRANCHES}/{_quoted(branch)}{_ENDING}"
 
 
 def tag_of(path: str) -> str | None:
@@ -136,6 +136,11 @@ def branch_of(path: str) -> str | None:
     'team/test'
     """
     return _name_of(path, BRANCHES)
+
+
+def _quoted(name: str) -> str:
+    # Names from a command line that is not UTF-8 have lone surrogates. No tag or branch has one, which is an answer.
+    return quote(name, safe="", errors="surrogatepass")
 
 
 def _name_of(path: str, folder: str) -> str | None:
