@@ -363,6 +363,8 @@ def test_unknown_branch_is_named_with_near_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["\udcff", "x" * 300, "a\0b", "%2e%2e"])
 def test_name_that_nothing_can_have_is_not_found(name: str, tmp_path: Path) -> None:
     ds = a_table(tmp_path / "t")
+    ds.create_branch("b")
+    ds.tags.create("v1", 1)
     for call in (
         lambda: ds.checkout_version(name),
         lambda: ds.checkout_version((name, None)),
