@@ -22,7 +22,7 @@ from lancecy.table.location import TableLocation
 from lancecy.table.operations import new_transaction
 from lancecy.table.refs.contents import Branch
 from lancecy.table.refs.files import branches, read_branch
-from lancecy.table.refs.names import BRANCHES, MAIN, branch_folder, branch_path, check_branch_name
+from lancecy.table.refs.names import BRANCHES, LONGEST, MAIN, branch_folder, branch_path, check_branch_name
 from lancecy.table.refs.places import branch_location, main_location
 from lancecy.table.refs.readable import ReadableRefs, refs_that_can_be_read
 from lancecy.table.requests import ListOwned, Steps, again
@@ -32,9 +32,6 @@ from lancecy.table.versions import version_store
 __all__ = ["BranchFiles", "BranchStore"]
 
 T = TypeVar("T")
-
-# Bytes of the longest name of a file on common disks.
-_LONGEST = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +210,8 @@ def _check_new_name(name: str) -> None:
         problem = f"{reserved[0]!r} is a folder of the files of a table"
     elif first == MAIN:
         problem = "it begins with 'main/', and pylance 14 deletes the whole table with the last such branch"
-    elif len(branch_path(name).rpartition("/")[2]) > _LONGEST:
-        problem = f"the name of its file, which has '/' and other than ASCII letters encoded, exceeds {_LONGEST} bytes"
+    elif len(branch_path(name).rpartition("/")[2]) > LONGEST:
+        problem = f"its file would have a name of more than {LONGEST} bytes, where '/' and 'ü' take 3 and 6"
     if problem:
         raise ValueError(f"{printable(repr(name))} cannot be the name of a branch: {problem}")
 

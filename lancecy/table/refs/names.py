@@ -13,6 +13,7 @@ from lancecy.table.paths import TREE
 __all__ = [
     "BRANCHES",
     "GUARDS",
+    "LONGEST",
     "MAIN",
     "REFS",
     "TAGS",
@@ -33,6 +34,9 @@ REFS = "_refs"
 TAGS = f"{REFS}/tags"
 BRANCHES = f"{REFS}/branches"
 GUARDS = f"{REFS}/guards"
+
+LONGEST = 255
+"""Bytes of the longest name of a file on common disks."""
 
 _ENDING = ".json"
 _SIGNS = frozenset(".-_")
@@ -156,6 +160,8 @@ def _tag_problem(name: str) -> str:
         return f"it has {odd!r}; allowed are ASCII letters, digits, '.', '-' and '_'"
     if name.startswith(".") or name.endswith("."):
         return "it begins or ends with '.'"
+    if len(name) + len(_ENDING) > LONGEST:
+        return f"its file would have a name of more than {LONGEST} bytes"
     return _problem_of_all(name)
 
 
