@@ -22,7 +22,7 @@ from lancecy.table.location import TableLocation
 from lancecy.table.operations import new_transaction
 from lancecy.table.refs.contents import Branch
 from lancecy.table.refs.files import branches, read_branch
-from lancecy.table.refs.names import BRANCHES, MAIN, branch_folder, check_branch_name
+from lancecy.table.refs.names import BRANCHES, LONGEST, MAIN, branch_folder, branch_path, check_branch_name
 from lancecy.table.refs.places import branch_location, main_location
 from lancecy.table.refs.readable import ReadableRefs, refs_that_can_be_read
 from lancecy.table.requests import ListOwned, Steps, again
@@ -141,7 +141,7 @@ class BranchStore:
             The branch, and its first version.
         """
         check_branch_name(name)
-        _check_no_table_folder(name)
+        _check_new_name(name)
         parent, target = start.manifest.branch, branch_location(self.location, name)
         clone = clone_of(start, target, name)
         size = len(clone.source.raw) if clone.source else 0
@@ -198,16 +198,22 @@ class BranchStore:
             LocalStore.remove_folders([f"{store.uri}/{folder}" for folder in inner_first])
 
 
-def _check_no_table_folder(name: str) -> None:
-    """Refuse a branch whose folder is one of those that a table keeps its own files in.
+def _check_new_name(name: str) -> None:
+    """Refuse a name whose branch could not be kept, although the document allows it.
 
-    ``data`` is allowed: files of a table and of a branch are told apart there.
+    A folder ``data`` is allowed: files of a table and of a branch are told apart there.
     """
-    reserved = [part for part in name.split("/") if part in KINDS and part.startswith("_")]
+    first, *_ = parts = name.split("/")
+    reserved = [part for part in parts if part in KINDS and part.startswith("_")]
+    problem = ""
     if reserved:
-        raise ValueError(
-            f"{printable(repr(name))} cannot be the name of a branch: {reserved[0]!r} is a folder of the files of a table"
-        )
+        problem = f"{reserved[0]!r} is a folder of the files of a table"
+    elif first == MAIN:
+        problem = "it begins with 'main/', and pylance 14 deletes the whole table with the last such branch"
+    elif len(branch_path(name).rpartition("/")[2]) > LONGEST:
+        problem = f"its file would have a name of more than {LONGEST} bytes, where '/' and 'ü' take 3 and 6"
+    if problem:
+        raise ValueError(f"{printable(repr(name))} cannot be the name of a branch: {problem}")
 
 
 def _reopened(location: TableLocation) -> BranchStore:

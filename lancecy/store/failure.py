@@ -13,9 +13,18 @@ from typing import NoReturn
 from lancecy.errors import DatasetNotFoundError, ExistsError, LanceError, StoreError, TruncatedError
 from lancecy.store.retries import tries_of
 
-__all__ = ["forget_requests", "mask_secrets", "missing", "raise_translated", "too_short", "translated"]
+__all__ = [
+    "forget_requests",
+    "is_too_long",
+    "mask_secrets",
+    "missing",
+    "raise_translated",
+    "too_short",
+    "translated",
+]
 
 _MISSING = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
+_READS = ("read", "list", "stat")
 _SHOWN = 300
 # Advice for failed writes whose cause the user can remove.
 _ADVICE = {
@@ -27,6 +36,11 @@ _ADVICE = {
     errno.EACCES: "this user may not write there",
     errno.EPERM: "this user may not write there",
 }
+
+
+def is_too_long(error: BaseException) -> bool:
+    """Whether a name is longer than the file system allows, so that no object has it."""
+    return isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
 
 
 def missing(path: str, store: str) -> DatasetNotFoundError:
@@ -74,13 +88,13 @@ def translated(
     """
     if isinstance(error, LanceError):
         return error
-    if isinstance(error, _MISSING) and doing != "write":
+    if (isinstance(error, _MISSING) and doing != "write") or (is_too_long(error) and doing in _READS):
         return missing(path, store)
     if isinstance(error, FileExistsError):
         return ExistsError(f"{path!r} already exists in {store}", kind="object", name=path)
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
     shown = mask_secrets(reason, secrets)[:_SHOWN]
-    number = error.errno if isinstance(error, OSError) and doing not in ("read", "list", "stat") else None
+    number = error.errno if isinstance(error, OSError) and doing not in _READS else None
     if number in _ADVICE:
         note = f"; {_ADVICE[number]}{note}"
     tries = tries_of(error)

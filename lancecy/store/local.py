@@ -26,7 +26,7 @@ from lancecy.errors import PathPolicyError, StoreError
 from lancecy.store import local_files as files
 from lancecy.store.base import Memory, ObjectMeta, PutMode, Store, StoreTraits
 from lancecy.store.credentials import Options
-from lancecy.store.failure import raise_translated, too_short
+from lancecy.store.failure import is_too_long, raise_translated, too_short
 from lancecy.store.maps import MapCache, identity_of, is_network_mount, map_file
 from lancecy.store.new_file import NewFile
 from lancecy.store.paths import check_path, check_prefix, is_safe_path
@@ -401,7 +401,8 @@ class LocalStore:
         except (FileNotFoundError, NotADirectoryError):
             return  # a missing folder is empty, as in an object store
         except OSError as error:
-            self._fail(error, "list", folder)
+            if not is_too_long(error):
+                self._fail(error, "list", folder)
 
     def _fail(self, error: OSError, doing: str, path: str) -> NoReturn:
         # A writer takes a name that exists for another writer's file, and would try again and again.

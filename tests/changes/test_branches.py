@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import uuid
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,14 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.errors import ConflictError, ExistsError, FormatError, NotFoundError, UnsupportedError
+from lancecy.errors import (
+    ConflictError,
+    ExistsError,
+    FormatError,
+    NotFoundError,
+    RefNotFoundError,
+    UnsupportedError,
+)
 from tests.helpers.s3 import S3Server
 
 pytestmark = pytest.mark.interop
@@ -101,7 +109,23 @@ def test_branch_of_any_name_is_used_by_both(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "main", "/a", "a/", "a//b", "a..b", "a\\b", "a b", "a.lock", "a/_indices/b"]
+    "name",
+    [
+        "",
+        "main",
+        "/a",
+        "a/",
+        "a//b",
+        "a..b",
+        "a\\b",
+        "a b",
+        "a.lock",
+        "a/_indices/b",
+        "main/x",
+        "a" * 251,
+        "é" * 42,
+        "/".join(["a" * 90] * 3),
+    ],
 )
 def test_branch_of_a_wrong_name_is_refused(name: str, tmp_path: Path) -> None:
     ds = a_table(tmp_path / "t")
@@ -109,6 +133,14 @@ def test_branch_of_a_wrong_name_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cannot be the name of a branch"):
         ds.create_branch(name)
     assert files(tmp_path) == before
+
+
+def test_branch_of_pylance_whose_name_begins_with_main_is_deleted_without_the_table(tmp_path: Path) -> None:
+    ds = a_table(tmp_path / "t")
+    theirs(ds).create_branch("main/x", 2)
+    assert values(ds.checkout_version(("main/x", None))) == [1, 2]
+    ds.branches.delete("main/x")
+    assert not ds.branches.list() and values(lancecy.dataset(ds.uri)) == [1, 2, 3]
 
 
 @pytest.mark.s3
@@ -326,6 +358,35 @@ def test_unknown_branch_is_named_with_near_ones(tmp_path: Path) -> None:
         ds.branches.delete("trail")
     with pytest.raises(ValueError, match="without a branch"):
         ds.branches.delete("main")
+
+
+@pytest.mark.parametrize("name", ["\udcff", "x" * 300, "a\0b", "%2e%2e"])
+def test_name_that_nothing_can_have_is_not_found(name: str, tmp_path: Path) -> None:
+    ds = a_table(tmp_path / "t")
+    ds.create_branch("b")
+    ds.tags.create("v1", 1)
+    for call in (
+        lambda: ds.checkout_version(name),
+        lambda: ds.checkout_version((name, None)),
+        lambda: ds.tags.delete(name),
+        lambda: ds.branches.describe(name),
+        lambda: ds.branches.delete(name),
+    ):
+        with pytest.raises(RefNotFoundError):
+            call()
+
+
+def test_branch_that_lost_its_folder_is_named_as_such(tmp_path: Path) -> None:
+    ds = a_table(tmp_path / "t")
+    ds.create_branch("team/b", 2)
+    shutil.rmtree(tmp_path / "t" / "tree")
+    for reference in (("team/b", None), ("team/b", 2)):
+        with pytest.raises(
+            RefNotFoundError, match=r"has a file, but no version in tree/team/b/: .*delete\('team/b'\)"
+        ):
+            lancecy.dataset(ds.uri, version=reference)
+    ds.branches.delete("team/b")
+    assert ds.create_branch("team/b", 2).count_rows() == 2
 
 
 def test_branch_of_an_old_release_is_protected_by_the_name_of_its_parent(tmp_path: Path) -> None:

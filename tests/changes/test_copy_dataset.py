@@ -441,3 +441,22 @@ class TestStorage:
                 theirs = lance.dataset(place, storage_options=of_pylance(given)).checkout_version(reference)
                 mine = lancecy.dataset(place, reference, storage_options=given)
                 assert numbers(theirs) == numbers(mine) == before[branch, version], (place, branch)
+
+
+def test_clone_of_a_branch_has_a_branch_of_the_same_name(tmp_path: Path) -> None:
+    """The branch of the branch then has two bases of one name: the clone's source, and its parent."""
+    lancecy.write_dataset(rows([1]), tmp_path / "source").create_branch("dev")
+    lancecy.dataset(tmp_path / "source").shallow_clone(tmp_path / "t", ("dev", None))
+    dev = lancecy.dataset(tmp_path / "t").create_branch("dev")
+    dev.append(rows([2]))
+    dev.create_branch("sub")
+    copied = lancecy.copy_dataset(tmp_path / "t", tmp_path / "copy")
+    assert copied.versions == {"main": [1], "dev": [1, 2], "sub": [2]}
+    shutil.rmtree(tmp_path / "t")
+    for ds in (lancecy.dataset(tmp_path / "copy"), lance.dataset(tmp_path / "copy")):
+        assert ds.checkout_version(("sub", None)).to_table()["a"].to_pylist() == [1, 2]
+    (tmp_path / "copy").rename(tmp_path / "moved")
+    sub = lancecy.dataset(tmp_path / "moved" / "tree" / "sub")
+    with pytest.warns(RuntimeWarning, match="relocate_base gives the base this path"):
+        sub.relocate_base(tmp_path / "copy" / "tree" / "dev", tmp_path / "moved" / "tree" / "dev")
+    assert sub.checkout_latest().to_table()["a"].to_pylist() == [1, 2]

@@ -131,7 +131,9 @@ def registered(
         if relocate and base.id not in found:
             raise SchemaError(f"the table has no base {base.id} to relocate", difference=f"base {base.id}")
         others = {other.id: other for other in found.values() if not (relocate and other.id == base.id)}
-        _check_new(base, others)
+        # Bases of clones have the names of branches, so two may share one before.
+        keeps_name = relocate and found[base.id].name == base.name
+        _check_new(replace(base, name=None) if keeps_name else base, others)
         found[base.id] = base
     for base in [base for base in bases if not base.id and not relocate]:
         _check_new(base, found)

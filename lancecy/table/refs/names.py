@@ -13,6 +13,7 @@ from lancecy.table.paths import TREE
 __all__ = [
     "BRANCHES",
     "GUARDS",
+    "LONGEST",
     "MAIN",
     "REFS",
     "TAGS",
@@ -33,6 +34,9 @@ REFS = "_refs"
 TAGS = f"{REFS}/tags"
 BRANCHES = f"{REFS}/branches"
 GUARDS = f"{REFS}/guards"
+
+LONGEST = 255
+"""Bytes of the longest name of a file on common disks."""
 
 _ENDING = ".json"
 _SIGNS = frozenset(".-_")
@@ -102,7 +106,7 @@ def tag_path(tag: str) -> str:
     >>> tag_path("v1.0")
     '_refs/tags/v1.0.json'
     """
-    return f"{TAGS}/{quote(tag, safe='')}{_ENDING}"
+    return f"{TAGS}/{_quoted(tag)}{_ENDING}"
 
 
 def branch_path(branch: str) -> str:
@@ -113,7 +117,7 @@ def branch_path(branch: str) -> str:
     >>> branch_path("team/test")
     '_refs/branches/team%2Ftest.json'
     """
-    return f"{BRANCHES}/{quote(branch, safe='')}{_ENDING}"
+    return f"{BRANCHES}/{_quoted(branch)}{_ENDING}"
 
 
 def tag_of(path: str) -> str | None:
@@ -138,6 +142,11 @@ def branch_of(path: str) -> str | None:
     return _name_of(path, BRANCHES)
 
 
+def _quoted(name: str) -> str:
+    # Names from a command line that is not UTF-8 have lone surrogates. No tag or branch has one, which is an answer.
+    return quote(name, safe="", errors="surrogatepass")
+
+
 def _name_of(path: str, folder: str) -> str | None:
     place, _, name = path.rpartition("/")
     return unquote(name.removesuffix(_ENDING)) if place == folder and name.endswith(_ENDING) else None
@@ -151,6 +160,8 @@ def _tag_problem(name: str) -> str:
         return f"it has {odd!r}; allowed are ASCII letters, digits, '.', '-' and '_'"
     if name.startswith(".") or name.endswith("."):
         return "it begins or ends with '.'"
+    if len(name) + len(_ENDING) > LONGEST:
+        return f"its file would have a name of more than {LONGEST} bytes"
     return _problem_of_all(name)
 
 

@@ -14,7 +14,7 @@ from lancecy.table.answers import run_on
 from lancecy.table.location import TableLocation
 from lancecy.table.refs.contents import Tag
 from lancecy.table.refs.files import read_tag
-from lancecy.table.refs.names import BRANCHES, TAGS, branch_of, tag_of
+from lancecy.table.refs.names import BRANCHES, TAGS, branch_folder, branch_of, tag_of
 
 __all__ = ["removed_version", "tagged_version", "unknown_branch", "unknown_tag"]
 
@@ -67,7 +67,7 @@ def removed_version(location: TableLocation, tag: str, error: NotFoundError) -> 
 
 
 def unknown_branch(main: TableLocation, branch: str, session: Session) -> NotFoundError:
-    """The error for a branch that does not exist; it names similar ones.
+    """The error for a branch that does not exist, or has lost its folder; it names similar ones.
 
     Parameters
     ----------
@@ -77,7 +77,16 @@ def unknown_branch(main: TableLocation, branch: str, session: Session) -> NotFou
     session : Session
     """
     store = main.open(session)
-    return _unknown(store, "branch", branch, _names(store, BRANCHES, branch_of), "")
+    names = _names(store, BRANCHES, branch_of)
+    if branch in names:
+        shown = printable(branch)
+        return RefNotFoundError(
+            f"branch {shown!r} of {store.uri} has a file, but no version in {printable(branch_folder(branch))}/: put the "
+            f"folder back, or remove the branch with ds.branches.delete({shown!r})",
+            kind="branch",
+            name=branch,
+        )
+    return _unknown(store, "branch", branch, names, "")
 
 
 def unknown_tag(main: TableLocation, tag: str, session: Session) -> NotFoundError:
