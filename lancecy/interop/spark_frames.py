@@ -15,7 +15,9 @@ __all__ = ["is_spark", "reader_of_spark"]
 
 def is_spark(data: Any) -> bool:
     """Whether it is a Spark DataFrame, without importing Spark."""
-    return type(data).__module__.partition(".")[0] == "pyspark" and hasattr(data, "mapInArrow")
+    # The frames of lancecy.spark.read are a subclass.
+    libraries = {base.__module__.partition(".")[0] for base in type(data).__mro__}
+    return "pyspark" in libraries and hasattr(data, "mapInArrow")
 
 
 def reader_of_spark(frame: Any) -> pa.RecordBatchReader:

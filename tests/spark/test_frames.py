@@ -188,7 +188,6 @@ def test_frames_of_spark_are_rows_with_instants_in_utc(
     spark: SparkSession, tmp_path: Path, zone: str
 ) -> None:
     given = every_type(40).drop_columns(list(NOT_STORED))
-    before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
         frame = dataframe(spark, given, truncate_nanoseconds=True)
@@ -197,12 +196,14 @@ def test_frames_of_spark_are_rows_with_instants_in_utc(
         expected = frame.toArrow()
         merged = ds.merge_insert("row").when_matched_update_all().execute(frame.where("row < 5"))
     finally:
-        spark.conf.set("spark.sql.session.timeZone", before)
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
     assert merged["num_updated_rows"] == 5
     assert ds.schema.field("timestamp_ny").type == pa.timestamp("us", "UTC")
     found = lancecy.dataset(ds.uri).to_table().sort_by("row")
     for name in expected.column_names:
         assert _seen(found[name]) == _seen(expected[name]), name
+    read = lancecy.spark.read(spark, ds, columns=["row", "timestamp_ny"])
+    assert lancecy.write_dataset(read, tmp_path / "u").count_rows() == 40
 
 
 @pytest.mark.parametrize("rows", [0, 1])
