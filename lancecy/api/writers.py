@@ -78,8 +78,8 @@ def write_dataset(
     Parameters
     ----------
     data_obj : object
-        A table, batch, reader or dataset of pyarrow; anything with ``__arrow_c_stream__`` (Polars, DuckDB and Spark
-        frames, lancecy datasets and scanners); a pandas frame; a mapping of names to arrays, whose further dimensions
+        A table, batch, reader or dataset of pyarrow; anything with ``__arrow_c_stream__`` (Polars and DuckDB
+        frames, lancecy datasets and scanners); a pandas or Spark frame; a mapping of names to arrays, whose further dimensions
         become fixed-size lists; a list or generator of rows as dictionaries; a list of Pydantic models; or an iterable
         of batches, tables or frames. Generators are consumed lazily; the first rows decide the columns and their types, unless ``schema``
         does. A Dask DataFrame is written by :func:`lancecy.write_dask`.

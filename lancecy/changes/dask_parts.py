@@ -62,7 +62,8 @@ def schema_of_collection(
     Raises
     ------
     SchemaError
-        There are no columns, or their names are not strings or differ from those of ``schema``.
+        There are no columns, or their names are not strings or differ from those of ``schema``; or text stands where
+        nested values are needed.
     TypeError
         Not a Dask frame or array, or an array without a column name.
     UnsupportedError
@@ -71,7 +72,9 @@ def schema_of_collection(
         The index and a column have the same name.
     """
     found = (
-        _array_schema(data, column, table) if _is_array(data) else _frame_schema(_meta(data, index), table)
+        _array_schema(data, column, table)
+        if _is_array(data)
+        else _frame_schema(_meta(data, index), table, schema)
     )
     if not found.names:
         raise SchemaError("the rows have no columns: give at least one", difference="no columns")
@@ -83,6 +86,18 @@ def schema_of_collection(
             difference="names of columns",
         )
     return schema
+
+
+def _check_no_text(column: Any, wanted: pa.DataType | None) -> None:
+    """Refuse text in place of nested values: Dask makes text of any Python objects, such as vectors."""
+    if wanted is None or not pa.types.is_nested(wanted) or column.dtype == np.dtype(object):
+        return
+    if pa.types.is_string(_kind(column, None)):
+        raise SchemaError(
+            f"column {printable(column.name)!r} is text, where {wanted} is needed: Dask makes text of Python objects, "
+            "unless dask.config.set({'dataframe.convert-string': False}) comes before the frame",
+            difference=str(column.name),
+        )
 
 
 def _array_schema(data: Any, column: str | None, table: Snapshot | None) -> pa.Schema:
@@ -141,11 +156,14 @@ def _label(name: Any, place: int, num_levels: int) -> Any:
     return name if name is not None else "index" if num_levels == 1 else f"level_{place}"
 
 
-def _frame_schema(meta: Any, table: Snapshot | None) -> pa.Schema:
+def _frame_schema(meta: Any, table: Snapshot | None, asked: pa.Schema | None) -> pa.Schema:
     wrong = [name for name in meta.columns if not isinstance(name, str)]
     if wrong:
         raise SchemaError(f"column names must be texts, not {printable(repr(wrong[0]))}", difference="names")
     known = _known(table)
+    wanted = known if asked is None else dict(zip(asked.names, asked.types, strict=True))
+    for place, name in enumerate(meta.columns):
+        _check_no_text(meta.iloc[:, place], wanted.get(name))
     fields = [
         pa.field(name, _kind(meta.iloc[:, place], known.get(name))) for place, name in enumerate(meta.columns)
     ]

@@ -61,7 +61,7 @@ def check_writable(schema: Schema, version: str) -> None:
     >>> check_writable(Schema((point,)), "2.1")
     Traceback (most recent call last):
     ...
-    lancecy.errors.UnsupportedError: column 'm' is a map, which files of version 2.1 cannot hold: write version 2.2
+    lancecy.errors.UnsupportedError: column 'm' is a map, which files of version 2.1 cannot hold: write version 2.2, as data_storage_version="2.2" does
     """
     if version not in WRITABLE:
         raise UnsupportedError(
@@ -264,7 +264,7 @@ def _only_from(first: str, version: str, name: str, what: str) -> None:
     if version < first:
         raise UnsupportedError(
             f"column {printable(name)!r} is {what}, which files of version {version} cannot hold: "
-            f"write version {first}",
+            f'write version {first}, as data_storage_version="{first}" does',
             feature=what,
         )
 

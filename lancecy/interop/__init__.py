@@ -6,13 +6,14 @@
 ``polars``            a Polars ``LazyFrame`` with columns, filters and a limit pushed down
 ``sql``               queries that DuckDB runs over a dataset
 ``streams``           rows of any kind as one stream of batches
+``spark_frames``      rows of a Spark frame as such a stream
 ``columns``           Python and NumPy values as Arrow arrays
 ``python_rows``       rows as dictionaries as batches
 ``casts``             casts that keep every value, and name the one that does not fit
 ====================  ==========================================================================
 
-They use the public methods of a dataset and its scanner (:class:`Source`). Polars, DuckDB and
-``pyarrow.dataset`` are imported on first use.
+They use the public methods of a dataset and its scanner (:class:`Source`). Polars, DuckDB, Spark
+and ``pyarrow.dataset`` are imported on first use.
 """
 
 from __future__ import annotations

@@ -18,8 +18,9 @@ from lancecy.errors import SchemaError, printable
 from lancecy.interop.casts import cast_batches
 from lancecy.interop.columns import extra_column, table_of_columns, table_of_pandas
 from lancecy.interop.python_rows import batches_of_rows, table_of_rows
+from lancecy.interop.spark_frames import is_spark, reader_of_spark
 
-__all__ = ["cast_reader", "lasting", "record_batches"]
+__all__ = ["cast_reader", "check_names", "lasting", "record_batches"]
 
 
 def record_batches(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
@@ -28,8 +29,8 @@ def record_batches(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatch
     Parameters
     ----------
     data : object
-        A table, batch, reader or dataset of pyarrow; anything with ``__arrow_c_stream__`` (Polars, DuckDB and
-        Spark frames, lancecy datasets and scanners) or ``__arrow_c_array__``; a pandas frame; a mapping of
+        A table, batch, reader or dataset of pyarrow; anything with ``__arrow_c_stream__`` (Polars and DuckDB
+        frames, lancecy datasets and scanners) or ``__arrow_c_array__``; a pandas or Spark frame; a mapping of
         names to arrays, those of several dimensions as fixed-size lists; an iterable of rows as dictionaries; or an
         iterable of batches, tables or frames. An iterable is read only as it is consumed.
     schema : pyarrow.Schema, optional
@@ -75,11 +76,24 @@ def cast_reader(reader: pa.RecordBatchReader, schema: pa.Schema) -> pa.RecordBat
     SchemaError
         The columns have other names. Reading raises it for a value that does not fit.
     """
-    _check_names(reader.schema, schema)
+    check_names(reader.schema, schema)
     return _stream(schema, cast_batches(reader, schema))
 
 
-def _check_names(given: pa.Schema, schema: pa.Schema) -> None:
+def check_names(given: pa.Schema, schema: pa.Schema) -> None:
+    """Refuse rows whose columns have other names than those of a schema.
+
+    Parameters
+    ----------
+    given : pyarrow.Schema
+        Columns of the rows.
+    schema : pyarrow.Schema
+        The ``schema=`` of a user.
+
+    Raises
+    ------
+    SchemaError
+    """
     missing = sorted(set(schema.names) - set(given.names))
     extra = sorted(set(given.names) - set(schema.names))
     if missing:
@@ -158,6 +172,8 @@ def _reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
         return table_of_pandas(data, schema).to_reader()
     if _has_objects(data):
         return table_of_columns({name: data[name] for name in data.columns}, schema).to_reader()
+    if is_spark(data):
+        return reader_of_spark(data)
     if hasattr(data, "to_reader"):
         return data.to_reader()
     if hasattr(data, "__arrow_c_stream__"):
@@ -226,7 +242,7 @@ def _of_pieces(pieces: Iterator[Any], schema: pa.Schema | None) -> pa.RecordBatc
 def _batches(pieces: Iterator[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for piece in pieces:
         reader = _reader(piece, schema)
-        _check_names(reader.schema, schema)
+        check_names(reader.schema, schema)
         yield from reader
 
 
@@ -250,7 +266,7 @@ def _check_rows(data: Any) -> None:
     """Refuse what is taken for rows by mistake, and name the remedy."""
     if hasattr(data, "dask") and hasattr(data, "npartitions"):
         raise TypeError(
-            "a Dask collection has no rows until it is computed: write it with lancecy.write_dask"
+            "a Dask collection has no rows until it is computed: write it with lancecy.write_dask, or pass data.compute()"
         )
     remedy = _remedy(data)
     if remedy:
@@ -291,6 +307,8 @@ def _remedy(data: Any) -> str:
 
 
 def _is_arrow(data: Any) -> bool:
+    if is_spark(data):
+        return True
     protocols = ("to_reader", "__arrow_c_stream__", "__arrow_c_array__", "to_batches")
     return any(hasattr(data, name) for name in protocols)
 

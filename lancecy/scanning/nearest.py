@@ -191,8 +191,10 @@ def _vector_type(name: str, data_type: pa.DataType) -> tuple[pa.DataType, int]:
             feature="multivectors",
         )
     if not pa.types.is_fixed_size_list(found):
+        cast = "; ds.alter_columns({'path': …, 'data_type': pa.list_(pa.float32(), size)}) makes vectors of lists"
+        remedy = cast if pa.types.is_list(found) or pa.types.is_large_list(found) else ""
         raise TypeError(
-            f"column {shown!r} must hold vectors (lists of one fixed size), and is of {data_type}"
+            f"column {shown!r} must hold vectors (lists of one fixed size), and is of {data_type}{remedy}"
         )
     if found.value_type not in _DTYPES:
         raise ValueError(

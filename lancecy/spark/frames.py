@@ -24,6 +24,7 @@ from lancecy.api.datasets import OPEN_DEFAULTS, Dataset, TrustOptions, opened
 from lancecy.api.named_tables import with_place
 from lancecy.api.searches import NearestScanner
 from lancecy.expr.build import Filter
+from lancecy.interop.streams import record_batches
 from lancecy.keyword_options import shared_options
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.plan import ScanPlan
@@ -146,7 +147,7 @@ _LOCAL_BYTES = 48 << 20
 def dataframe(
     spark: SparkSession, data: Any, *, num_partitions: int | None = None, truncate_nanoseconds: bool = False
 ) -> DataFrame:
-    """An Arrow table as a Spark DataFrame; types that Spark cannot hold are refused.
+    """Rows in memory as a Spark DataFrame; types that Spark cannot hold are refused.
 
     Unsigned integers widen (``uint64`` to ``decimal(20, 0)``), ``float16`` becomes ``float``, vectors and
     large lists ``array``, dictionaries their values, extension types their storage; timestamps without a
@@ -156,8 +157,9 @@ def dataframe(
     ----------
     spark : pyspark.sql.SparkSession
         Its setting ``maxRecordsPerBatch`` is changed during the call and then restored.
-    data : pyarrow.Table, RecordBatch, RecordBatchReader, lancecy.Dataset, Scanner, or any Arrow stream
-        Passes through the driver's memory; for tables on storage, :func:`read` does not.
+    data : object
+        Arrow data, a data frame, a lancecy dataset or scanner, or other rows that :func:`lancecy.write_dataset` takes.
+        They pass through the driver's memory; for tables on storage, :func:`read` does not.
     num_partitions : int, optional
         By default three per core. Spark keeps data below 48 MB local and divides it itself.
     truncate_nanoseconds : bool
@@ -170,7 +172,7 @@ def dataframe(
     FormatError
         A null in a column that is declared non-nullable.
     TypeError
-        ``data`` is not Arrow data.
+        ``data`` has no rows, such as a Dask frame, which is not computed yet.
 
     Examples
     --------
@@ -195,15 +197,11 @@ def dataframe(
 def _as_table(data: Any) -> pa.Table:
     if isinstance(data, pa.Table):
         return data
-    if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
-    if isinstance(data, pa.RecordBatchReader):
-        return data.read_all()
     if hasattr(data, "to_table"):
         return data.to_table()
-    if hasattr(data, "__arrow_c_stream__"):
-        return pa.table(data)
-    raise TypeError(f"expected Arrow data or a lancecy dataset, got {type(data).__name__}")
+    table = record_batches(data).read_all()
+    # Spark has no index: levels of that of a pandas frame are columns only if they have names.
+    return table.select([name for name in table.column_names if not name.startswith("__index_level_")])
 
 
 def _without_nulls(table: pa.Table) -> frozenset[str]:

@@ -15,7 +15,7 @@ from lancecy.interop.casts import cast_batches
 from lancecy.keyword_options import shared_options, whole_number
 from lancecy.records import dataclass
 from lancecy.scanning.task import ScanTask
-from lancecy.spark.sink import columns_of
+from lancecy.spark.sink import check_frame, columns_of
 from lancecy.spark.tasks import numbers, session_for_task, spare_collector
 from lancecy.spark.workers import Carried, check
 from lancecy.table.snapshot import Snapshot
@@ -92,6 +92,7 @@ def merge(
         lancecy.spark.merge(spark.range(900, 1100), "numbers.lance", on="id")
         # {'num_inserted_rows': 100, 'num_updated_rows': 100, 'num_deleted_rows': 0}
     """
+    check_frame(df)
     ds = opened(uri, storage_options=storage_options)
     builder = MergeInsertBuilder.of(ds, on, options)
     if num_partitions is not None and whole_number("num_partitions", num_partitions) < 1:

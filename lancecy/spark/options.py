@@ -216,6 +216,8 @@ def _no_catalog() -> UnsupportedError:
 
 
 def _unknown(key: str, known: list[str]) -> str:
+    if key.lower() in ("nearest", "prefilter"):
+        return f"lancecy has no option {key!r}: lancecy.spark.read(spark, path, nearest=…) searches"
     close = nearest(key.lower(), known, 1)
     hint = f"; did you mean {close[0]!r}?" if close else "."
     return f"lancecy has no option {printable(key)!r}{hint} Its options are {', '.join(sorted(known))}"

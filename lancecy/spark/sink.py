@@ -17,11 +17,14 @@ from lancecy.api.datasets import Dataset
 from lancecy.api.named_tables import with_place
 from lancecy.api.writers import committed_parts, opened_at
 from lancecy.changes.commits import located
+from lancecy.changes.dask_parts import is_dask
 from lancecy.changes.options import UNSUPPORTED_WRITES, WRITE_DEFAULTS, Mode, WriteOptions, requests_of
 from lancecy.changes.planning import target_schema
 from lancecy.changes.shared import SharedWrite, share, told_parts
 from lancecy.errors import UnsupportedError, printable
 from lancecy.interop.casts import cast_batches, storage_type
+from lancecy.interop.spark_frames import is_spark
+from lancecy.interop.streams import check_names
 from lancecy.keyword_options import shared_options
 from lancecy.records import dataclass
 from lancecy.schema import Schema
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["TaskWriter", "columns_of", "planned_sink", "write"]
+__all__ = ["TaskWriter", "check_frame", "columns_of", "planned_sink", "write"]
 
 _SAME = {"error": "create", "errorifexists": "create", "default": "create"}
 writing = shared_options(WriteOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES)
@@ -53,6 +56,7 @@ def write(
     uri: str | os.PathLike[str] | Dataset | None = None,
     mode: Literal["create", "append", "overwrite", "ignore", "error", "errorifexists"] = "create",
     *,
+    schema: pa.Schema | None = None,
     token: str | None = None,
     embed_credentials: bool = False,
     check_workers: bool = True,
@@ -75,6 +79,9 @@ def write(
     mode : str
         "create" (or Spark's "error", "errorifexists"), "append", "overwrite": as for
         :func:`lancecy.write_dataset`. "ignore" does nothing if there is a table.
+    schema : pyarrow.Schema, optional
+        Types of all columns, for those that Spark lacks, such as vectors; every partition is cast to it. A value that
+        does not fit is an error, with its column and row.
     token : str, optional
         Identifies the write: if a version of a write with this token is there, it is returned, and the new files are
         removed.
@@ -114,6 +121,7 @@ def write(
         lancecy.spark.write(spark.range(1000), "numbers.lance")
         lancecy.spark.write(spark.range(1000, 2000), "numbers.lance", mode="append").count_rows()  # 2000
     """
+    check_frame(df)
     if mode not in _MODES:
         raise ValueError(f"mode is {mode!r}; it can be {', '.join(map(repr, _MODES[:-1]))}")
     asked: Any = _SAME.get(mode, "create" if mode == "ignore" else mode)
@@ -124,6 +132,9 @@ def write(
         return opened_at(location, active, snapshot.version)
     written, commit_options = requests_of(asked, options)
     columns = columns_of(df.schema, snapshot if asked == "append" else None)
+    if schema is not None:
+        check_names(columns, schema)
+        columns = schema
     columns = target_schema(columns, snapshot, written)
     shared = share(
         columns,
@@ -144,6 +155,23 @@ def write(
         rows = df.mapInArrow(TaskWriter(shared, columns), "fragments string").collect()
     parts = told_parts(row["fragments"] for row in rows)
     return committed_parts(shared, parts, location, active)
+
+
+def check_frame(df: Any) -> None:
+    """Refuse what is no Spark DataFrame.
+
+    Raises
+    ------
+    TypeError
+    """
+    if not is_spark(df):
+        remedy = (
+            "lancecy.write_dask and lancecy.dask.merge_insert take Dask frames"
+            if is_dask(df)
+            else "lancecy.spark.dataframe(spark, rows) makes one of rows in memory"
+        )
+        kind = f"{type(df).__module__.partition('.')[0]}.{type(df).__name__}"
+        raise TypeError(f"a Spark DataFrame is needed, not {kind}: {remedy}")
 
 
 # -- types ----------------------------------------------------------------------------------------

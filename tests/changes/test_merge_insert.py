@@ -512,6 +512,7 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "unknown column": ({"id": [1], "v": ["x"], "z": [1]}, SchemaError, "no column 'z'"),
     "one name twice": (pa.table([[1], [2]], names=["id", "id"]), SchemaError, "called 'id'"),
     "no key": ({"v": ["x"], "w": [1.0]}, SchemaError, "no key column 'id'"),
+    "key in other letters": ({"ID": [1], "v": ["x"]}, SchemaError, "no key column 'id'; rename their column 'ID'"),
     "type of the key": ({"id": ["1"], "v": ["x"]}, SchemaError, "column 'id' is string"),
     "type": ({"id": [1], "v": [1]}, SchemaError, "column 'v' is int64"),
     "two rows for one": ({"id": [7, 2, 2], "v": list("abc")}, SchemaError, "rows 1 and 2 .* id = 2"),

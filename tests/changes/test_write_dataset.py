@@ -328,7 +328,11 @@ def test_rows_that_may_be_null_by_their_type_but_are_not_are_appended(tmp_path: 
         (pa.schema({"_rowid": pa.int8()}), SchemaError, "_rowid"),
         (pa.schema([("a", pa.int8()), ("a", pa.int8())]), SchemaError, "two columns"),
         (pa.schema({"a": pa.month_day_nano_interval()}), UnsupportedError, "column 'a'"),
-        (pa.schema({"a": pa.map_(pa.string(), pa.int8())}), UnsupportedError, "write version 2.2"),
+        (
+            pa.schema({"a": pa.map_(pa.string(), pa.int8())}),
+            UnsupportedError,
+            'write version 2.2, as data_storage_version="2.2"',
+        ),
         (pa.schema({"a": pa.list_(pa.struct([]))}), UnsupportedError, "without members"),
         (pa.schema({"a": pa.list_(pa.string(), 2)}), UnsupportedError, "column 'a'"),
         (

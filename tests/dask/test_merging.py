@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import dask
 import dask.dataframe as dd
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -16,7 +18,7 @@ from distributed import Client
 import lancecy
 from lancecy.changes.merging import in_dask
 from lancecy.changes.merging.distributed import SharedMerge
-from lancecy.errors import ExistsError, RetryableConflictError, SchemaError
+from lancecy.errors import ColumnNotFoundError, ExistsError, RetryableConflictError, SchemaError
 
 pytestmark = pytest.mark.slow
 
@@ -130,6 +132,30 @@ def test_key_given_twice_is_named_and_nothing_is_left(tmp_path: Path) -> None:
         ds.merge_insert("id").when_matched_update_all().execute(source([1]).rename(columns={"id": "n"}))
     assert files(tmp_path) == before
     assert lancecy.dataset(tmp_path / "t").version == 1
+
+
+def test_objects_that_dask_made_text_of_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset(
+        pa.table({"id": [1], "v": pa.array([[1, 2]], pa.list_(pa.float32(), 2))}), tmp_path / "t"
+    )
+    frame = pd.DataFrame({"id": [1, 2], "v": [np.ones(2, np.float32)] * 2})
+    told = "column 'v' is text, where fixed_size_list<item: float>\\[2\\] is needed: .*convert-string': False"
+    with pytest.raises(SchemaError, match=told):
+        lancecy.dask.merge_insert(dd.from_pandas(frame, npartitions=2), ds, "id")
+    with pytest.raises(SchemaError, match=told):
+        lancecy.write_dask(dd.from_pandas(frame), tmp_path / "u", ds.schema)
+    with dask.config.set({"dataframe.convert-string": False}):
+        kept = dd.from_pandas(frame, npartitions=2)
+    assert lancecy.dask.merge_insert(kept, ds, "id")["num_inserted_rows"] == 1
+    assert lancecy.dataset(ds.uri).to_table()["v"].to_pylist() == [[1, 1]] * 2
+
+
+def test_members_of_structs_are_no_keys(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset({"s": [{"a": 1}]}, tmp_path / "t")
+    with pytest.raises(
+        ColumnNotFoundError, match=r"no column 's\.a' in the top-level columns, which alone can be keys"
+    ):
+        lancecy.dask.merge_insert(source([1]), ds, "s.a")
 
 
 def test_arguments_that_mean_nothing_are_refused(tmp_path: Path) -> None:

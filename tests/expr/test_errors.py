@@ -32,6 +32,7 @@ MESSAGES = {
     "l.x = 1": "no column 'l.x'",
     # Functions
     "lenght(s) > 1": "no function 'lenght'; did you mean length",
+    "year(ts_us) = 2024": r"no function 'year'; write date_part\('year', x\)$",
     "qqq(s)": "no function 'qqq'; the documentation of filters lists all$",
     "random() > 0.5": "random would differ from task to task",
     "now() > ts_us": "now has a value in scans and deletes only",
@@ -470,3 +471,9 @@ def test_mangled_text_is_understood_or_refused_and_nothing_else(seed: int) -> No
             evaluate(bind(parsed(text), SCHEMA), every_kind())
         except LanceError:
             continue
+
+
+def test_key_of_a_map_in_brackets_names_the_function_for_it() -> None:
+    schema = pa.schema({"m": pa.map_(pa.string(), pa.string())})
+    with pytest.raises(ExpressionError, match=r"a map has no members: write map_extract\(m, 'k'\)\[1\]"):
+        bind(parsed("m['k'] = 'v'"), schema)

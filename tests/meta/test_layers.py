@@ -86,7 +86,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "duckdb": ("lancecy.interop.sql",),
     "ml_dtypes": ("lancecy.arrow.bfloat16",),
     "PIL": ("lancecy.arrow.images",),
-    "pyspark": ("lancecy.spark",),
+    "pyspark": ("lancecy.spark", "lancecy.interop.spark_frames"),
     "torch": ("lancecy.torch.needed", "lancecy.sampler.base"),
     "fsspec": ("lancecy.store.fsspec", "lancecy.store.s3"),
     "s3fs": ("lancecy.store.s3",),

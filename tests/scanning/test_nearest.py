@@ -221,6 +221,15 @@ def test_options_that_do_not_go_with_a_search_are_refused(
         ds.scanner(**{"nearest": {"column": "v", "q": [0.0] * DIMENSION}, **scan})
 
 
+def test_the_error_for_lists_names_the_cast_that_makes_vectors(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset({"v": [[1.0, 2.0], [3.0, 4.0]]}, tmp_path / "t")
+    search = {"column": "v", "q": [3, 4], "k": 1}
+    with pytest.raises(TypeError, match="alter_columns"):
+        ds.to_table(nearest=search)
+    ds.alter_columns({"path": "v", "data_type": pa.list_(pa.float32(), 2)})
+    assert ds.to_table(nearest=search)["v"].to_pylist() == [[3, 4]]
+
+
 def test_a_search_is_not_split_into_tasks(ds: lancecy.Dataset) -> None:
     scanner = ds.scanner(nearest={"column": "v", "q": [0.0] * DIMENSION})
     with pytest.raises(ValueError, match="cannot be split"):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -13,6 +15,7 @@ import lancecy
 from lancecy.errors import UnsupportedError
 from lancecy.spark.frames import _setting, dataframe
 from lancecy.spark.types import original_schema
+from tests.spark.test_source import NOT_STORED
 from tests.spark.values import SPARK_TYPES, as_seen, every_type
 
 if TYPE_CHECKING:
@@ -161,8 +164,46 @@ class _Stream:
 
 
 def test_other_data_is_a_type_error(spark: SparkSession) -> None:
-    with pytest.raises(TypeError, match="list"):
+    import dask.dataframe as dd
+
+    with pytest.raises(TypeError, match="int"):
         dataframe(spark, [1, 2])
+    with pytest.raises(TypeError, match=r"a Dask collection has no rows .* pass data\.compute\(\)"):
+        dataframe(spark, dd.from_pandas(pd.DataFrame({"a": [1]}), npartitions=1))
+
+
+def test_computed_dask_frames_are_taken_without_their_row_numbers(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = {"id": [1, 2, 3], "s": [{"a": [1]}, None, {"a": None}], "k": ["x", None, "z"]}
+    ds = lancecy.write_dataset(rows, tmp_path / "t")
+    found = lancecy.scan(ds).query("id != 2").compute()
+    frame = dataframe(spark, found)
+    assert frame.toArrow().to_pylist() == [row for row in ds.to_table().to_pylist() if row["id"] != 2]
+    assert dataframe(spark, found.set_index("id")).columns == ["s", "k", "id"]
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "UTC"])
+def test_frames_of_spark_are_rows_with_instants_in_utc(
+    spark: SparkSession, tmp_path: Path, zone: str
+) -> None:
+    given = every_type(40).drop_columns(list(NOT_STORED))
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        frame = dataframe(spark, given, truncate_nanoseconds=True)
+        ds = lancecy.write_dataset(frame, tmp_path / "t", data_storage_version="2.2")
+        ds.append(frame.limit(0))
+        expected = frame.toArrow()
+        merged = ds.merge_insert("row").when_matched_update_all().execute(frame.where("row < 5"))
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert merged["num_updated_rows"] == 5
+    assert ds.schema.field("timestamp_ny").type == pa.timestamp("us", "UTC")
+    found = lancecy.dataset(ds.uri).to_table().sort_by("row")
+    for name in expected.column_names:
+        assert _seen(found[name]) == _seen(expected[name]), name
+    read = lancecy.spark.read(spark, ds, columns=["row", "timestamp_ny"])
+    assert lancecy.write_dataset(read, tmp_path / "u").count_rows() == 40
 
 
 @pytest.mark.parametrize("rows", [0, 1])

@@ -51,6 +51,7 @@ def test_names_are_known_in_any_spelling(spelling: str) -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
+        ({"nearest": "{}"}, r"no option 'nearest': lancecy\.spark\.read\(spark, path, nearest=…\) searches"),
         ({"filtre": "k < 1"}, r"no option 'filtre'; did you mean 'filter'\? Its options are allowed_bases, "),
         ({"paths": "[]"}, "did you mean 'path'"),
         ({"header": "true"}, "no option 'header'"),

@@ -175,6 +175,42 @@ def test_literals_make_columns_that_may_be_null(spark: SparkSession, tmp_path: P
         ]
 
 
+def test_schema_gives_a_new_table_types_that_spark_lacks(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.createDataFrame(
+        [(1, [0.5, 1.5], b"x"), (2, None, None)], "id bigint, v array<double>, b binary"
+    )
+    blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    schema = pa.schema([blob, ("v", pa.list_(pa.float16(), 2)), ("id", pa.int32())])
+    ds = lancecy.spark.write(frame, tmp_path / "t", schema=schema)
+    assert ds.schema == schema
+    found = ds.to_table(["id", "v", "b"], blob_handling="all_binary")
+    assert found.sort_by("id").to_pylist() == [
+        {"id": 1, "v": [0.5, 1.5], "b": b"x"},
+        {"id": 2, "v": None, "b": None},
+    ]
+    assert ds.to_table(["id"], nearest={"column": "v", "q": [0, 0]})["_distance"].to_pylist() == [2.5]
+    assert lancecy.spark.write(frame, ds, "append", schema=schema).count_rows() == 4
+    with pytest.raises(SchemaError, match="the rows have a column 'b', which schema= lacks"):
+        lancecy.spark.write(frame, tmp_path / "u", schema=schema.remove(0))
+    longer = schema.set(1, pa.field("v", pa.list_(pa.float16(), 3)))
+    assert "column 'v' is list<element: double> and cannot become fixed_size_list" in _told(
+        lambda: lancecy.spark.write(frame, tmp_path / "u", schema=longer)
+    )
+
+
+def test_frames_that_are_not_of_spark_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset({"id": [1]}, tmp_path / "t")
+    others: dict[str, Any] = {
+        r"not pyarrow\.Table: lancecy\.spark\.dataframe\(spark, rows\) makes one": ds.to_table(),
+        r"not dask\.DataFrame: lancecy\.write_dask": lancecy.scan(ds),
+    }
+    for told, rows in others.items():
+        with pytest.raises(TypeError, match=told):
+            lancecy.spark.write(rows, tmp_path / "u")
+        with pytest.raises(TypeError, match=told):
+            lancecy.spark.merge(rows, ds, on="id")
+
+
 def test_modes_are_those_of_spark(spark: SparkSession, tmp_path: Path) -> None:
     path, few, more = tmp_path / "t", spark.range(3), spark.range(10, 12)
     assert lancecy.spark.write(few, path).version == 1

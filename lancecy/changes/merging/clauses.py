@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lancecy.changes.merging.keys import check_key_type
 from lancecy.encodings.arrow.columns import bare_type
-from lancecy.errors import ColumnNotFoundError, ExpressionError, SchemaError
+from lancecy.errors import ColumnNotFoundError, ExpressionError, SchemaError, nearest, printable
 from lancecy.expr import Bound, bind, fix_clock, parse
 from lancecy.expr.build import Filter
 from lancecy.records import dataclass
@@ -139,7 +139,7 @@ def keys_named(on: str | Iterable[str] | None, schema: Schema) -> tuple[str, ...
 def _column(name: str, schema: Schema) -> str:
     path = schema.resolve_any_case(name)
     if len(path) > 1:
-        raise ColumnNotFoundError(name, schema.names)
+        raise ColumnNotFoundError(name, schema.names, where="the top-level columns, which alone can be keys")
     return path[0]
 
 
@@ -169,7 +169,9 @@ def rules_of(clauses: Clauses, on: tuple[str, ...], table: Schema, source: pa.Sc
             raise SchemaError(f"two columns are called {name!r}", difference=name)
     for name in on:
         if name not in source.names:
-            raise SchemaError(f"the rows have no key column {name!r}", difference=name)
+            close = nearest(name, source.names, 1)
+            hint = f"; rename their column {printable(close[0])!r}?" if close else ""
+            raise SchemaError(f"the rows have no key column {name!r}{hint}", difference=name)
         check_key_type(name, table.arrow.field(name).type)
     condition: Bound | None = None
     used: tuple[tuple[str, ...], ...] = ()

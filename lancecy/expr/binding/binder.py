@@ -60,7 +60,7 @@ class Names:
         ColumnNotFoundError
             The message has the nearest names.
         ExpressionError
-            Two columns have the name.
+            Two columns have the name, or it is that of a key of a map.
         """
         written = ".".join(path)
         readings = (
@@ -73,6 +73,10 @@ class Names:
                 found = self._walk(reading, fold)
                 if found is not None:
                     return found
+        above = self._walk(list(path[:-1]), not exact) if len(path) > 1 else None
+        if above is not None and pa.types.is_map(above[1]):
+            call = printable(f"map_extract({'.'.join(above[0])}, '{path[-1]}')[1]")
+            raise ExpressionError(f"a map has no members: write {call} for the value of this key")
         raise ColumnNotFoundError(written, self._known(written))
 
     def _walk(self, parts: Sequence[str], fold: bool) -> tuple[tuple[str, ...], pa.DataType] | None:

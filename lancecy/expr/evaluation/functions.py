@@ -503,6 +503,8 @@ BARE_CLOCK = ("current_date", "current_time", "current_timestamp")
 """Those that may be called without parentheses, as in standard SQL."""
 
 _RANDOM = ("random", "uuid")
+# Functions of Spark and other engines for parts of a time.
+_PARTS = ("day", "hour", "minute", "month", "quarter", "second", "week", "year")
 
 
 def unknown_function(name: str) -> ExpressionError:
@@ -515,6 +517,8 @@ def unknown_function(name: str) -> ExpressionError:
         return ExpressionError(
             f"{name} would differ from task to task of one scan; put the value itself into the filter"
         )
+    if name in _PARTS:
+        return ExpressionError(f"no function {name!r}; write date_part('{name}', x)")
     close = nearest(name, [*FUNCTIONS, *ALIASES, *LOWERED, *CLOCK])
     hint = f"did you mean {', '.join(close)}?" if close else "the documentation of filters lists all"
     return ExpressionError(f"no function {name!r}; {hint}")
