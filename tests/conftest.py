@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -41,6 +42,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 # Spark runs for minutes: what its thorough compiler and collector gain would come too late.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+# A shell starts what runs in its background with interrupts ignored, and so do all processes below.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Developers need the frames that users are spared.
 os.environ.setdefault("LANCECY_TRACEBACKS", "full")

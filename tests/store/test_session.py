@@ -392,8 +392,6 @@ def step(item):
     time.sleep(0.05)
     running.remove(item)
 
-# A shell starts what runs in its background with this signal ignored.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.setprofile(interrupt)
 try:
     pools.map(Level.STORAGE, step, range(50))
