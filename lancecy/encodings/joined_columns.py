@@ -103,8 +103,8 @@ class JoinKeys:
     """Keys of pages of one file that can be read together, in different columns."""
 
     def __init__(self) -> None:
-        # Most columns have one of a few encodings, so that each is looked at once.
-        self._known: dict[tuple[object, ...], int | None] = {}
+        # Most columns have one of a few encodings, so that each is looked at once. It is kept, as others may have its id later.
+        self._known: dict[tuple[object, ...], tuple[PageSpec, int | None]] = {}
         self._numbers: dict[Hashable, int] = {}
 
     def of(self, pages: ColumnPages) -> int | None:
@@ -137,10 +137,12 @@ class JoinKeys:
                 return None
             spec = spec.shared_shape or spec
         about = id(spec), kinds, chain[-1].in_codes, num_buffers
-        if about not in self._known:
+        known = self._known.get(about)
+        if known is None:
             key = _key(chain, kinds, spec, num_buffers) if num_rows else None
-            self._known[about] = None if key is None else self._numbers.setdefault(key, len(self._numbers))
-        return self._known[about]
+            number = None if key is None else self._numbers.setdefault(key, len(self._numbers))
+            known = self._known[about] = spec, number
+        return known[1]
 
 
 def _key(

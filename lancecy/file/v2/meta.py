@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
+from lancecy.encodings.joined_columns import JoinKeys
 from lancecy.encodings.model.layouts import PageSpec
 from lancecy.encodings.model.ledger import ByteLedger
 from lancecy.encodings.model.pages import Column, PageMemory
@@ -454,6 +455,11 @@ class SpecCache:
     limits : Limits
     cache : ByteCache or None
         Shared by files.
+
+    Attributes
+    ----------
+    join_keys : JoinKeys
+        Of the pages of this file.
     """
 
     def __init__(self, version: tuple[int, int], limits: Limits, cache: ByteCache | None = None) -> None:
@@ -461,6 +467,7 @@ class SpecCache:
         self._limits = limits
         self._cache = cache
         self._own: dict[Hashable, Any] = {}
+        self.join_keys = JoinKeys()
 
     @cached_property
     def _owner(self) -> object:

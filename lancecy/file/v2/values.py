@@ -18,7 +18,7 @@ import numpy as np
 from lancecy.encodings.arrow.agreement import Disagreement, first_disagreement
 from lancecy.encodings.batch import MOST_BYTES, SmallPage, batch_key, read_small
 from lancecy.encodings.blocks.null_only import null_only, null_stub
-from lancecy.encodings.joined_columns import MOST_PAGES, ColumnPages, JoinKeys, pages_with, read_columns
+from lancecy.encodings.joined_columns import MOST_PAGES, ColumnPages, pages_with, read_columns
 from lancecy.encodings.model.block import Block, Leaves
 from lancecy.encodings.model.decoded_sizes import decoded_bytes
 from lancecy.encodings.model.pages import Column
@@ -38,9 +38,7 @@ from lancecy.store.reads import Read, SourceFile, gather, named
 __all__ = ["FieldGroup", "FieldRead", "Prepared", "disagreement", "few_rows", "read_fields"]
 
 _FEW = 4
-"""Fewest columns of one key that are read together."""
-_FEW_LEAVES = 6
-"""Fewest leaves of which a few rows are read together: fewer are read in less time by themselves."""
+"""Fewest columns, or leaves, of one key that are read together."""
 _FEW_ROWS = 4096
 """Most rows of a column that are read together with those of others: more take longer to decode than to find."""
 _FEW_BYTES = 64 << 10
@@ -72,6 +70,7 @@ class Prepared:
     chain: tuple[Field, ...]
     specs: SpecCache = attribute(repr=False)
     form: object | None = None
+    _join_keys: dict[int, int | None] = attribute(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def batch_key(self) -> object | None:
@@ -86,6 +85,14 @@ class Prepared:
         if self.leaves:
             return tuple(leaf.chain for leaf in self.leaves)
         return tuple((leaf,) for leaf in struct_leaves(self.field, self.columns))
+
+    def join_key(self, number: int, pages: ColumnPages) -> int | None:
+        """Equal for pages of a file that can be read together, those of a part of the field among them; None: they are read alone."""
+        if pages.column.num_pages > 1:
+            return self.specs.join_keys.of(pages)
+        if number not in self._join_keys:
+            self._join_keys[number] = self.specs.join_keys.of(pages)
+        return self._join_keys[number]
 
     @cached_property
     def stored_bytes(self) -> int:
@@ -339,7 +346,6 @@ def _small_pages(fields: Sequence[FieldRead]) -> Iterator[FieldGroup]:
 
 def few_rows(fields: Sequence[FieldRead], but: Container[int] = ()) -> Iterator[FieldGroup]:
     """Groups of leaves of which a few rows of one page are wanted, in one mapped file; without those of some fields."""
-    keys = JoinKeys()
     found: dict[tuple[int, ...], list[tuple[_Part, ColumnPages]]] = {}
     for index, one in enumerate(fields):
         known, rows = one.known, one.rows
@@ -350,12 +356,12 @@ def few_rows(fields: Sequence[FieldRead], but: Container[int] = ()) -> Iterator[
             if column is None or column.nbytes * len(rows) > _FEW_BYTES * rows.num_rows:
                 continue
             pages = pages_with(chain, column, rows)
-            key = None if pages is None else keys.of(pages)
+            key = None if pages is None else known.join_key(number, pages)
             if pages is not None and key is not None:
-                about = key, id(one.source), id(rows)
+                about = key, id(known.specs), id(one.source), id(rows)
                 found.setdefault(about, []).append(((index, number), pages))
     for alike in found.values():
-        if len(alike) < _FEW_LEAVES:
+        if len(alike) < _FEW:
             continue
         first = fields[alike[0][0][0]]
         by_part, rows = dict(alike), first.rows
