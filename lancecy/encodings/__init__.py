@@ -4,9 +4,9 @@ A folder imports those above it and none below; ``v0``, ``v20`` and ``v21`` are 
 
 ==================  ==============================================================
 ``model``           specs, layouts, pages and blocks: plain data
-``blocks``  operations on blocks of any kind, and their memory
+``blocks``          operations on blocks of any kind, and their memory
 ``arrow``           blocks to Arrow and back
-``codecs``  encodings of values that several versions share
+``codecs``          encodings of values that several versions share
 ``v0``              pages of 0.1, described by the type of their field
 ``v20``             pages of 2.0, one column per field
 ``v21``             pages of 2.1 and later, one column per leaf
