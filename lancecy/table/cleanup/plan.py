@@ -74,11 +74,15 @@ class CleanupStats:
     temporary_files_removed: int = 0
 
     def __str__(self) -> str:
-        return ", ".join(_counted(getattr(self, f.name), f.name.replace("_", " ")) for f in fields(self))
+        # Of a dry run, nothing was removed.
+        counts = (
+            (getattr(self, f.name), f.name.removesuffix("_removed").replace("_", " ")) for f in fields(self)
+        )
+        return ", ".join(_counted(*count) for count in counts if count[0]) or "no files"
 
 
 def _counted(number: int, what: str) -> str:
-    """``3 data files removed``, ``1 data file removed``."""
+    """``3 data files``, ``1 data file``."""
     if number == 1:
         what = what.replace("files", "file").replace("bytes", "byte").replace("versions", "version")
     return f"{number:,} {what}"
