@@ -93,7 +93,7 @@ def pages_with(chain: tuple[Field, ...], column: Column, rows: RowSelection) -> 
     start, stop = rows.ends
     first, last = np.searchsorted(column.row_starts, (start, stop - 1), side="right").tolist()
     first -= 1
-    if last - first > len(rows):
+    if last - first > len(rows) or last > column.num_pages:
         return None
     begin, end = column.row_starts[[first, last]].tolist()
     return ColumnPages(chain, column, first, last, begin, end - begin)

@@ -45,6 +45,10 @@ _FEW_BYTES = 64 << 10
 """Most stored bytes of them."""
 
 
+Joinable: TypeAlias = tuple[int, int, ColumnPages]
+"""Number of a part of a field; a key, equal for pages of a file that can be read together; and the pages."""
+
+
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """A field with parsed columns.
@@ -70,7 +74,6 @@ class Prepared:
     chain: tuple[Field, ...]
     specs: SpecCache = attribute(repr=False)
     form: object | None = None
-    _join_keys: dict[int, int | None] = attribute(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def batch_key(self) -> object | None:
@@ -86,13 +89,27 @@ class Prepared:
             return tuple(leaf.chain for leaf in self.leaves)
         return tuple((leaf,) for leaf in struct_leaves(self.field, self.columns))
 
-    def join_key(self, number: int, pages: ColumnPages) -> int | None:
-        """Equal for pages of a file that can be read together, those of a part of the field among them; None: they are read alone."""
-        if pages.column.num_pages > 1:
-            return self.specs.join_keys.of(pages)
-        if number not in self._join_keys:
-            self._join_keys[number] = self.specs.join_keys.of(pages)
-        return self._join_keys[number]
+    def joinable(self, rows: RowSelection) -> Sequence[Joinable]:
+        """The parts of which these rows, at least one, can be read together with others of the file."""
+        return self._joinable(rows) if self._known_joinable is None else self._known_joinable
+
+    @cached_property
+    def _known_joinable(self) -> Sequence[Joinable] | None:
+        """:meth:`joinable` for any rows; None if they are in different pages."""
+        columns = [self.columns.get(chain[-1].id) for chain in self.parts]
+        if any(column is not None and column.num_pages != 1 for column in columns):
+            return None
+        return self._joinable(RowSelection.all(1))
+
+    def _joinable(self, rows: RowSelection) -> Sequence[Joinable]:
+        found = []
+        for number, chain in enumerate(self.parts):
+            column = self.columns.get(chain[-1].id)
+            pages = None if column is None else pages_with(chain, column, rows)
+            key = None if pages is None else self.specs.join_keys.of(pages)
+            if pages is not None and key is not None:
+                found.append((number, key, pages))
+        return found
 
     @cached_property
     def stored_bytes(self) -> int:
@@ -281,14 +298,16 @@ def read_fields(fields: Sequence[FieldRead]) -> Read[list[Block]]:
     read = yield from gather([_guarded(group.read) for group in groups])
     for group, blocks in zip(groups, read, strict=True):
         parts.update(zip(group.parts, blocks, strict=False))
-    whole = [one for number, one in enumerate(fields) if not _has_all(parts, number, one)]
-    alone = iter((yield from gather([one.alone() for one in whole])))
-    return [
-        one.combined([parts[number, k] for k in range(len(one.known.parts))])
-        if _has_all(parts, number, one)
-        else next(alone)
-        for number, one in enumerate(fields)
-    ]
+    found: dict[int, Block] = {}
+    for number in divided:
+        one = fields[number]
+        mine = [parts[number, k] for k in range(len(one.known.parts)) if (number, k) in parts]
+        if len(mine) == len(one.known.parts):
+            found[number] = one.combined(mine)
+    whole = [number for number in range(len(fields)) if number not in found]
+    alone = yield from gather([fields[number].alone() for number in whole])
+    found.update(zip(whole, alone, strict=True))
+    return [found[number] for number in range(len(fields))]
 
 
 _Part: TypeAlias = tuple[int, int]
@@ -301,11 +320,6 @@ class FieldGroup:
 
     parts: list[_Part]
     read: Read[list[Block]]
-
-
-def _has_all(parts: Mapping[_Part, Block], number: int, field: FieldRead) -> bool:
-    """Whether all parts of a field are read."""
-    return (number, 0) in parts and all((number, k) in parts for k in range(len(field.known.parts)))
 
 
 def _guarded(read: Read[list[Block]]) -> Read[list[Block]]:
@@ -351,13 +365,9 @@ def few_rows(fields: Sequence[FieldRead], but: Container[int] = ()) -> Iterator[
         known, rows = one.known, one.rows
         if index in but or len(rows) > _FEW_ROWS or not one.source.store.traits.is_mapped:
             continue
-        for number, chain in enumerate(known.parts):
-            column = known.columns.get(chain[-1].id)
-            if column is None or column.nbytes * len(rows) > _FEW_BYTES * rows.num_rows:
-                continue
-            pages = pages_with(chain, column, rows)
-            key = None if pages is None else known.join_key(number, pages)
-            if pages is not None and key is not None:
+        most = _FEW_BYTES * rows.num_rows // len(rows)
+        for number, key, pages in known.joinable(rows):
+            if pages.column.nbytes <= most:
                 about = key, id(known.specs), id(one.source), id(rows)
                 found.setdefault(about, []).append(((index, number), pages))
     for alike in found.values():
