@@ -1,15 +1,16 @@
-"""Decode a few rows of many columns of one file as rows of one column.
+"""Decode a few rows of many columns, of one file or of several, as rows of one column.
 
 A take of ten rows of a hundred columns has little to decode in each of them, but as many Python steps in each as a
-scan of all rows. Here the pages of columns of one encoding follow each other in one column, in which each of them has
-the same rows, and the result is split (``blocks.select``).
+scan of all rows; and so has each file that one of the rows is in. Here the pages of one encoding follow each other in
+one column, and the result is split (``blocks.select``).
 
 The caller must be able to read each column alone: invalid pages raise a ``FormatError`` that names no column.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from lancecy.encodings.model.pages import Column, PageMemory
 from lancecy.encodings.v20 import read as v20
 from lancecy.encodings.v21.joined_pages import JoinedPages, family_of, is_sound, read_joined
 from lancecy.encodings.v21.leaf import finished
+from lancecy.encodings.v21.miniblock import keeps_codes
 from lancecy.encodings.v21.repdef import rows_per_value
 from lancecy.limits import Limits
 from lancecy.records import dataclass
@@ -29,12 +31,13 @@ from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.store.reads import Read, SourceFile
 
-__all__ = ["MOST_PAGES", "ColumnPages", "JoinKeys", "pages_with", "read_columns"]
+__all__ = ["MOST_PAGES", "ColumnPages", "JoinKeys", "LeafPages", "pages_with", "read_columns"]
 
 Int64 = NDArray[np.int64]
 
 MOST_PAGES = 64
-"""Most pages of one kernel call."""
+"""Most pages of several leaves that are read together: what is kept of them is kept for these leaves."""
+Token: TypeAlias = Callable[[Hashable | None], object | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,6 +53,10 @@ class ColumnPages:
         Numbers of the first page and of the page after the last one.
     start, num_rows : int
         The first row of these pages, and how many they have.
+    lengths, num_buffers : (num_pages,) int64
+        Rows and buffers of each page.
+    positions, sizes : (num_buffers,) int64, bytes
+        Buffers of all these pages in the file.
     """
 
     chain: tuple[Field, ...]
@@ -58,6 +65,20 @@ class ColumnPages:
     last: int
     start: int
     num_rows: int
+    lengths: Int64
+    num_buffers: Int64
+    positions: Int64
+    sizes: Int64
+
+    @classmethod
+    def of(cls, chain: tuple[Field, ...], column: Column, first: int, last: int) -> ColumnPages:
+        """Pages ``first`` to ``last`` of a column."""
+        rows, buffers = column.row_starts[first : last + 1], column.first_buffer[first : last + 1]
+        start, stop = int(rows[0]), int(rows[-1])
+        mine = slice(int(buffers[0]), int(buffers[-1]))
+        lengths, num_buffers = rows[1:] - rows[:-1], buffers[1:] - buffers[:-1]
+        places = column.positions[mine], column.sizes[mine]
+        return cls(chain, column, first, last, start, stop - start, lengths, num_buffers, *places)
 
     @property
     def specs(self) -> tuple[PageSpec, ...]:
@@ -65,16 +86,10 @@ class ColumnPages:
         return self.column.specs[self.first : self.last]
 
     @property
-    def edges(self) -> Int64:
-        """(num_pages + 1,) int64: the first row of each page in its column, and the end."""
-        return self.column.row_starts[self.first : self.last + 1]
-
-    def buffers(self) -> tuple[Int64, Int64, Int64]:
-        """(num_pages,) int64: how many buffers each page has; (num_buffers,) int64 each, bytes: positions and sizes."""
-        column = self.column
-        edges = column.first_buffer[self.first : self.last + 1]
-        mine = slice(int(edges[0]), int(edges[-1]))
-        return edges[1:] - edges[:-1], column.positions[mine], column.sizes[mine]
+    def keep_codes(self) -> bool:
+        """Whether values stay codes of dictionaries, of which each page has its own."""
+        are_coded = any(isinstance(spec, MiniBlock) and spec.dictionary is not None for spec in self.specs)
+        return are_coded and keeps_codes(self.chain[-1])
 
 
 def pages_with(chain: tuple[Field, ...], column: Column, rows: RowSelection) -> ColumnPages | None:
@@ -89,40 +104,37 @@ def pages_with(chain: tuple[Field, ...], column: Column, rows: RowSelection) -> 
         Ascending; at least one.
     """
     if column.num_pages == 1:
-        return ColumnPages(chain, column, 0, 1, 0, column.num_rows)
+        return ColumnPages.of(chain, column, 0, 1)
     start, stop = rows.ends
     first, last = np.searchsorted(column.row_starts, (start, stop - 1), side="right").tolist()
-    first -= 1
-    if last - first > len(rows) or last > column.num_pages:
+    if last - first >= len(rows) or last > column.num_pages:
         return None
-    begin, end = column.row_starts[[first, last]].tolist()
-    return ColumnPages(chain, column, first, last, begin, end - begin)
+    return ColumnPages.of(chain, column, first - 1, last)
 
 
 class JoinKeys:
-    """Keys of pages of one file that can be read together, in different columns."""
+    """Keys of pages of one file that can be read together with others."""
 
     def __init__(self) -> None:
         # Most columns have one of a few encodings, so that each is looked at once. It is kept, as others may have its id later.
-        self._known: dict[tuple[object, ...], tuple[PageSpec, int | None]] = {}
-        self._numbers: dict[Hashable, int] = {}
+        self._known: dict[tuple[object, ...], tuple[PageSpec, object | None]] = {}
 
-    def of(self, pages: ColumnPages) -> int | None:
-        """Equal for pages that can be read together; None for pages that must be read alone."""
+    def of(self, pages: ColumnPages, token: Token) -> object | None:
+        """One object for pages that can be read together; None for pages that must be read alone.
+
+        Parameters
+        ----------
+        pages : ColumnPages
+        token : function of a hashable or None
+            One object for equal keys, None for None.
+        """
         if pages.column.is_blob:
             return None
         kinds = tuple([field.logical_type for field in pages.chain])
-        if pages.last - pages.first == 1:
-            num_buffers = pages.buffers()[1].size
-            return self._of(pages.specs[0], pages.num_rows, num_buffers, pages.chain, kinds)
-        rows = np.diff(pages.edges).tolist()
-        found = {
-            self._of(*page, pages.chain, kinds)
-            for page in zip(pages.specs, rows, pages.buffers()[0].tolist(), strict=True)
-        }
-        if any(isinstance(spec, MiniBlock) and spec.dictionary is not None for spec in pages.specs):
-            return None  # Codes of several dictionaries may be in one column.
-        return found.pop() if len(found) == 1 else None
+        numbers = zip(pages.specs, pages.lengths.tolist(), pages.num_buffers.tolist(), strict=True)
+        found = {self._of(*page, pages.chain, kinds, token) for page in numbers}
+        may_join = len(found) == 1 and (pages.lengths.size == 1 or not pages.keep_codes)
+        return found.pop() if may_join else None
 
     def _of(
         self,
@@ -131,7 +143,8 @@ class JoinKeys:
         num_buffers: int,
         chain: tuple[Field, ...],
         kinds: tuple[str, ...],
-    ) -> int | None:
+        token: Token,
+    ) -> object | None:
         if isinstance(spec, MiniBlock):
             if not is_sound(spec, num_rows, num_buffers):
                 return None
@@ -140,8 +153,7 @@ class JoinKeys:
         known = self._known.get(about)
         if known is None:
             key = _key(chain, kinds, spec, num_buffers) if num_rows else None
-            number = None if key is None else self._numbers.setdefault(key, len(self._numbers))
-            known = self._known[about] = spec, number
+            known = self._known[about] = spec, token(None if key is None else ("joined", key))
         return known[1]
 
 
@@ -159,19 +171,41 @@ def _key(
     return None if family is None else (family, kinds, leaf.in_codes)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LeafPages:
+    """Rows of a leaf, in one file or in several.
+
+    Attributes
+    ----------
+    pages : sequence of ColumnPages
+        Of each file.
+    rows : sequence of RowSelection
+        Over the rows of each file, all of them in these pages; ascending, without duplicates, at least one.
+    """
+
+    pages: Sequence[ColumnPages]
+    rows: Sequence[RowSelection]
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of all files."""
+        return sum(map(len, self.rows))
+
+
 def read_columns(
-    pages: Sequence[ColumnPages], rows: RowSelection, file: SourceFile, limits: Limits
+    leaves: Sequence[LeafPages], file: SourceFile, limits: Limits, begins: Sequence[int] = (0,)
 ) -> Read[list[Block]]:
-    """Decode rows of several columns.
+    """Decode rows of several leaves.
 
     Parameters
     ----------
-    pages : sequence of ColumnPages
-        Of at least one column, at most ``MOST_PAGES``; of one of :class:`JoinKeys`.
-    rows : RowSelection
-        Over the rows of the file, all of them in the pages of each column; ascending, without duplicates; at least one.
+    leaves : sequence of LeafPages
+        At least one, of the same files; their pages are of one of :class:`JoinKeys`.
     file : SourceFile
+        The file, or what stands for several.
     limits : Limits
+    begins : sequence of int, bytes
+        Where each file begins in ``file``.
 
     Returns
     -------
@@ -183,63 +217,72 @@ def read_columns(
     FormatError, LimitError, UnsupportedError
         A page is damaged, or the pages together exceed ``limits``, or pages of this kind cannot be split.
     """
-    column, everywhere = _joined(pages), _repeated(rows, pages)
-    chain, size = pages[0].chain, len(rows)
+    pages = [pages for leaf in leaves for pages in leaf.pages]
+    column = _joined(pages) if len(begins) == 1 else _made(pages, None, [*begins] * len(leaves))
+    everywhere, sizes = _selected(leaves, pages), [leaf.num_rows for leaf in leaves]
+    chains = [leaf.pages[0].chain for leaf in leaves]
     if not isinstance(column.specs[0], MiniBlock):
-        found = split(
-            (yield from v20.read_leaf(chain[0], column, file, everywhere, limits)), [size] * len(pages)
-        )
-        for page, block in zip(pages, found, strict=True):
-            v20.check_nulls(page.chain[0], block)
+        found = split((yield from v20.read_leaf(chains[0][0], column, file, everywhere, limits)), sizes)
+        for chain, block in zip(chains, found, strict=True):
+            v20.check_nulls(chain[0], block)
         return found
-    leaves = yield from read_joined(JoinedPages(column, 0, column.num_pages), chain, everywhere, file, limits)
-    below = [[field.id for field in page.chain[1:]] for page in pages]
-    blocks: list[Block] = []
-    for leaf in leaves:  # codes of one dictionary each
-        mine = below[len(blocks) : len(blocks) + leaf.num_rows // size]
-        blocks += split(finished(leaf, chain), [size] * len(mine), mine)
-    return blocks
+    joined = JoinedPages(column, 0, column.num_pages)
+    found = []
+    for page in (yield from read_joined(joined, chains[0], everywhere, file, limits)):
+        # Those whose values are codes of one dictionary.
+        first, stop, left = len(found), len(found), page.num_rows
+        while left > 0 and stop < len(sizes):
+            left -= sizes[stop]
+            stop += 1
+        below = [[field.id for field in chain[1:]] for chain in chains[first:stop]]
+        found += split(finished(page, chains[0]), sizes[first:stop], below)
+    return found
 
 
 def _joined(pages: Sequence[ColumnPages]) -> Column:
-    """The pages as those of one column."""
+    """The pages of one file as those of one column."""
     column = pages[0].column
     name = ("joined", *((one.column.index, one.first, one.last) for one in pages))
     known: Column | None = None if column.memory is None else column.memory.find(0, name)
     if known is None:
-        known = _made(pages, name)
-        if column.memory is not None:
-            column.memory.keep(0, name, known, 1000 * len(pages))
+        memory = column.memory
+        own = None if memory is None else PageMemory(memory.cache, (*memory.key, name))
+        known = _made(pages, own, [0] * len(pages))
+        if memory is not None:
+            memory.keep(0, name, known, 1000 * len(pages))
     return known
 
 
-def _made(pages: Sequence[ColumnPages], name: Hashable) -> Column:
-    first, memory = pages[0].column, pages[0].column.memory
-    if memory is not None:
-        memory = PageMemory(memory.cache, (*memory.key, name))
-    counts, positions, sizes = zip(*(mine.buffers() for mine in pages), strict=True)
-    rows = [mine.edges[1:] - mine.edges[:-1] for mine in pages]
+def _made(pages: Sequence[ColumnPages], memory: PageMemory | None, begins: Sequence[int]) -> Column:
+    """The pages as those of one column; ``begins`` are the positions of their files."""
+    positions = [
+        mine.positions + begin if begin else mine.positions for mine, begin in zip(pages, begins, strict=True)
+    ]
     return Column(
-        first.index,
+        pages[0].column.index,
         False,
-        starts_of(np.concatenate(rows)),
+        starts_of(np.concatenate([mine.lengths for mine in pages])),
         tuple(spec for mine in pages for spec in mine.specs),
-        starts_of(np.concatenate(counts)),
+        starts_of(np.concatenate([mine.num_buffers for mine in pages])),
         np.concatenate(positions),
-        np.concatenate(sizes),
+        np.concatenate([mine.sizes for mine in pages]),
         sum(mine.column.nbytes for mine in pages),
         memory,
     )
 
 
-def _repeated(rows: RowSelection, pages: Sequence[ColumnPages]) -> RowSelection:
-    """The same rows of several columns, over the rows of their pages."""
-    sizes = [mine.num_rows for mine in pages]
-    if all(size == len(rows) for size in sizes):
-        return RowSelection.all(sum(sizes))
+def _selected(leaves: Sequence[LeafPages], pages: Sequence[ColumnPages]) -> RowSelection:
+    """The rows of all leaves, over the rows of all their pages."""
+    sizes, rows = [mine.num_rows for mine in pages], leaves[0].rows
+    total = sum(sizes)
+    if all(leaf.num_rows == sum(mine.num_rows for mine in leaf.pages) for leaf in leaves):
+        return RowSelection.all(total)
     starts = np.array([mine.start for mine in pages], np.int64)
-    moves = (starts_of(np.array(sizes, np.int64))[:-1] - starts)[:, None]
-    if rows.indices is not None:
-        return RowSelection(sum(sizes), indices=(moves + rows.indices).ravel())
-    first, last = row_ranges(rows)
-    return RowSelection(sum(sizes), (moves + first).ravel(), (moves + last).ravel())
+    # How much higher the rows of each file are here than there, for each leaf.
+    moves = (starts_of(np.array(sizes, np.int64))[:-1] - starts).reshape(len(leaves), len(rows))
+    if len(rows) == 1 and rows[0].indices is None:
+        first, last = row_ranges(rows[0])
+        return RowSelection(total, (moves + first).ravel(), (moves + last).ravel())
+    indices = np.concatenate([mine.to_indices() for mine in rows])
+    files = np.repeat(np.arange(len(rows)), [len(mine) for mine in rows])
+    return RowSelection(total, indices=(moves[:, files] + indices).ravel())

@@ -36,6 +36,7 @@ from lancecy.store.reads import Ranges, Read, SourceFile, Span
 
 __all__ = [
     "KeptColumns",
+    "begins_of",
     "copied",
     "is_apart",
     "joined_column",
@@ -125,6 +126,11 @@ def joined_column(
         return Column(index, False, rows[[0, -1]], specs[:1], np.zeros(2, np.int64), places, sizes, 0)
     positions = places + (files << _FILE_BITS)
     return Column(index, False, rows, specs, starts_of(num_buffers), positions, sizes, int(sizes.sum()))
+
+
+def begins_of(num_files: int) -> list[int]:
+    """Where each of several files begins among the positions of joined columns."""
+    return [number << _FILE_BITS for number in range(num_files)]
 
 
 def may_be_joined(files: Sequence[SourceFile]) -> bool:

@@ -12,16 +12,17 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.encodings.joined_columns import ColumnPages, read_columns
+from lancecy.encodings.joined_columns import LeafPages, read_columns
 from lancecy.encodings.model.block import Block
 from lancecy.errors import FormatError
-from lancecy.file.v2 import values
+from lancecy.file.v2 import several_files, values
 from lancecy.file.v2.reader import V2Reader
 from lancecy.limits import Limits
 from lancecy.rows import RowSelection
 from lancecy.store.reads import Read, SourceFile, run
 from tests.file.tables import load_table, open_data_file
 from tests.helpers.compare import assert_tables_equal
+from tests.helpers.mutate import place
 
 ROWS, EACH = 20_000, 12
 Chance = np.random.Generator
@@ -86,13 +87,14 @@ def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
 
     def counted(
-        pages: Sequence[ColumnPages], rows: RowSelection, file: SourceFile, limits: Limits
+        leaves: Sequence[LeafPages], file: SourceFile, limits: Limits, begins: Sequence[int] = (0,)
     ) -> Read[list[Block]]:
-        blocks = yield from read_columns(pages, rows, file, limits)
-        found.append(len(pages))
+        blocks = yield from read_columns(leaves, file, limits, begins)
+        found.append(len(leaves) * len(begins))
         return blocks
 
     monkeypatch.setattr(values, "read_columns", counted)
+    monkeypatch.setattr(several_files, "read_columns", counted)
     return found
 
 
@@ -141,6 +143,36 @@ def test_columns_of_several_kinds_of_several_files(tmp_path: Path, version: str,
     for chosen in ([5, ROWS + 5, 2 * ROWS + 5], list(range(100, 3 * ROWS, 999)), [3 * ROWS - 1, 0]):
         assert_tables_equal(ds.take(chosen), expected.take(pa.array(chosen)))
     assert sum(together) >= 3 * 3 * EACH
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_a_row_of_each_of_many_files(tmp_path: Path, kind: str, version: str, together: list[int]) -> None:
+    rows, uri = rows_of(kind).select([0, 1]), str(tmp_path / "t")
+    lance.write_dataset(rows, uri, data_storage_version=version, max_rows_per_file=ROWS // 10)
+    ds = lancecy.dataset(uri)
+    ds.delete("_rowid < 5")
+    expected = rows.slice(5)
+    for chosen in ([*range(0, ROWS - 5, 1990)], [7, 6, 5000, 5000, 19_000, 12_345], [1]):
+        assert_tables_equal(ds.take(chosen), expected.take(pa.array(chosen)))
+    assert together or kind not in ("int", "float", "vector")
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1"])
+@pytest.mark.parametrize("damaged", [3, 8])
+def test_an_error_names_the_damaged_file(tmp_path: Path, version: str, damaged: int) -> None:
+    rows, uri = rows_of("float").select([0, 2]), tmp_path / "t"
+    ds = lancecy.write_dataset(rows, uri, data_storage_version=version, max_rows_per_file=ROWS // 10)
+    name = ds.get_fragments()[damaged].data_files()[0].path
+    place(uri / "data" / name, b"\xff" * 20_000 + (uri / "data" / name).read_bytes()[20_000:])
+    ds = lancecy.dataset(uri, session=lancecy.Session())
+    chosen = [*range(50, ROWS, 1990)]
+    if version == "2.1":
+        with pytest.raises(FormatError, match=name):
+            ds.take(chosen)
+    others = [row for row in chosen if row // 2000 != damaged]
+    assert_tables_equal(ds.take(others), rows.take(pa.array(others)))
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1"])

@@ -6,16 +6,24 @@ What cannot be joined is read file by file; so is everything once more after an 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field as attribute
 from dataclasses import replace
-from itertools import chain
+from typing import TypeAlias
 from weakref import ref
 
 from lancecy.encodings.arrow.agreement import first_disagreement
+from lancecy.encodings.joined_columns import MOST_PAGES, LeafPages, read_columns
 from lancecy.encodings.model.block import Block, Leaves, Pieces
 from lancecy.encodings.model.pages import Column
-from lancecy.encodings.several_files import copied, kept_columns, rows_of_all, stand_in
+from lancecy.encodings.several_files import (
+    begins_of,
+    copied,
+    kept_columns,
+    may_be_joined,
+    rows_of_all,
+    stand_in,
+)
 from lancecy.encodings.v20.pages import served
 from lancecy.encodings.v21.joined_pages import JoinedPages, page_groups, read_joined
 from lancecy.encodings.v21.leaf import LeafRows, joined_block, read_leaf, read_leaves
@@ -25,7 +33,7 @@ from lancecy.file.tail import TAIL_BYTES
 from lancecy.file.v2.columns import FileColumns
 from lancecy.file.v2.fields import Leaf
 from lancecy.file.v2.parsed_together import JoinedField, join_fields, parse_together
-from lancecy.file.v2.values import FieldRead, disagreement, few_rows, read_fields
+from lancecy.file.v2.values import FieldRead, disagreement, guarded, read_fields
 from lancecy.limits import Limits
 from lancecy.records import dataclass
 from lancecy.rows import RowSelection
@@ -38,6 +46,12 @@ __all__ = ["SeveralFiles", "read_in_turn"]
 
 _MANY_FIELDS, _FEW_FILES = 8, 16
 """Fewest fields, and for small pages most files, that are decoded together across fields."""
+_FEW_ROWS, _FEW_BYTES = 4096, 64 << 10
+"""Most rows of all files, and most stored bytes of them on average, that are copied together before they are decoded."""
+_MANY_LEAVES = 12
+"""Fewest leaves of a file that are read together with each other only."""
+_FEW_PAGES = 8
+"""Fewest pages that are read together: fewer are read in less time by themselves."""
 _MANY = 16
 """Fewest files of which all bytes of a column are copied for a few rows."""
 _SMALL_COLUMN = 64 << 10
@@ -116,35 +130,110 @@ def read_in_turn(several: SeveralFiles) -> Read[list[Block]]:
     if len(several.files) == 1:
         [reads] = several.each(several.fields)
         return (yield from read_fields(reads))
-    found = several.each(several.fields) if len(several.fields) >= _MANY_FIELDS else []
-    across = _across_fields(found)
-    others = [number for number in range(len(several.fields)) if number not in across]
-    works = [_by_file([mine[number] for mine in found for number in across], len(across))] if across else []
-    works += [_by_field(several, others)] if others else []
-    blocks = list(chain.from_iterable((yield from gather(works))))
-    by_number = dict(zip([*across, *others], blocks, strict=True))
-    return [by_number[number] for number in range(len(several.fields))]
+    is_little = _is_little_of_many(several)
+    found = several.each(several.fields) if is_little or len(several.fields) >= _MANY_FIELDS else []
+    if found and (_are_small_pages(found) or (is_little and _are_wide(found))):
+        return (yield from _by_file(found))
+    joined = (yield from _few_rows(several, found)) if is_little else {}
+    others = [number for number in range(len(several.fields)) if number not in joined]
+    joined.update(zip(others, (yield from _by_field(several, others)), strict=True))
+    return [joined[number] for number in range(len(several.fields))]
 
 
-def _across_fields(found: Sequence[Sequence[FieldRead]]) -> list[int]:
-    """Numbers of fields that are read together with others of their file, not with the same field of other files."""
-    if not found:
-        return []
-    if len(found) <= _FEW_FILES and all(read.known.batch_key is not None for mine in found for read in mine):
-        return list(range(len(found[0])))
-    parts = [part for group in few_rows(found[0]) for part in group.parts]
-    return sorted({number for number, _ in parts}) if len(parts) >= _MANY_FIELDS else []
+def _are_small_pages(found: Sequence[Sequence[FieldRead]]) -> bool:
+    """Whether all fields of few files are small pages, which are decoded together across fields."""
+    is_wide = len(found) <= _FEW_FILES and len(found[0]) >= _MANY_FIELDS
+    return is_wide and all(read.known.batch_key is not None for mine in found for read in mine)
 
 
-def _by_file(reads: Sequence[FieldRead], num_fields: int) -> Read[list[Block]]:
-    """So many fields of one file after the other; fields are read together with others of their file."""
-    blocks = yield from read_fields(reads)
+def _are_wide(found: Sequence[Sequence[FieldRead]]) -> bool:
+    """Whether so many leaves of a file can be read together that nothing is gained by reading those of others with them."""
+    return sum(len(read.known.joinable(read.rows)) for read in found[0]) >= _MANY_LEAVES
+
+
+def _by_file(found: Sequence[Sequence[FieldRead]]) -> Read[list[Block]]:
+    """The fields of one file after the other, read together with others of their file."""
+    num_fields = len(found[0])
+    blocks = yield from read_fields([read for mine in found for read in mine])
     each = [blocks[number::num_fields] for number in range(num_fields)]
     return [Pieces(sum(block.length for block in mine), tuple(mine)) for mine in each]
 
 
+# -- few rows --------------------------------------------------------------------------
+
+
+def _is_little_of_many(several: SeveralFiles) -> bool:
+    """Whether it takes longer to find the rows than to decode them, in mapped files."""
+    num_rows = sum(map(len, several.rows))
+    if num_rows > _FEW_ROWS or _are_most(several.rows) or not may_be_joined(several.sources):
+        return False
+    return all(source.store.traits.is_mapped for source in several.sources)
+
+
+def _few_rows(several: SeveralFiles, found: Sequence[Sequence[FieldRead]]) -> Read[dict[int, Block]]:
+    """The fields, by number, whose leaves are all in pages that can be read together."""
+    groups: dict[int, list[_Part]] = {}
+    for number, each in enumerate(zip(*found, strict=True)):
+        for part, key, rows in _joinable(each):
+            groups.setdefault(id(key), []).append((number, part, rows))
+    files = several.sources
+    whole, begins, limits = stand_in(files), begins_of(len(files)), found[0][0].limits
+    wanted = [mine for group in groups.values() for mine in _cut(group)]
+    reads = [
+        guarded(copied(read_columns([rows for *_, rows in mine], whole, limits, begins), files))
+        for mine in wanted
+    ]
+    parts: dict[int, dict[int, Block]] = {}
+    for mine, read in zip(wanted, (yield from gather(reads)), strict=True):
+        for (number, part, _), block in zip(mine, read, strict=False):
+            parts.setdefault(number, {})[part] = block
+    fields = {}
+    for number, of_field in parts.items():
+        known = found[0][number].known
+        if len(of_field) == len(known.parts):
+            blocks = [of_field[part] for part in range(len(of_field))]
+            chains = [leaf.chain for leaf in known.leaves]  # structs of 2.0 have no nulls
+            if not chains or first_disagreement(chains, blocks) is None:
+                fields[number] = known.combined(blocks, sum(map(len, several.rows)))
+    return fields
+
+
+_Part: TypeAlias = tuple[int, int, LeafPages]
+"""Number of a field, and of one of its ``Prepared.parts``; and its rows in all files."""
+
+
+def _joinable(reads: Sequence[FieldRead]) -> Iterator[tuple[int, object, LeafPages]]:
+    """The parts of a field whose pages in all files can be read together, by number and key."""
+    rows = [read.rows for read in reads]
+    shares = [len(mine) / mine.num_rows for mine in rows]
+    each = [read.known.joinable(mine) for read, mine in zip(reads, rows, strict=True)]
+    if any(len(mine) != len(each[0]) for mine in each):
+        return
+    for same in zip(*each, strict=True):
+        part, key, first = same[0]
+        pages = [pages for _, _, pages in same]
+        nbytes = sum([p.column.nbytes * share for p, share in zip(pages, shares, strict=True)])
+        is_alike = all(other is key and at == part for at, other, _ in same)
+        if is_alike and not first.keep_codes and nbytes <= _FEW_BYTES * len(rows):
+            yield part, key, LeafPages(pages, rows)
+
+
+def _cut(group: Sequence[_Part]) -> Iterator[list[_Part]]:
+    """Leaves of at most ``MOST_PAGES`` pages, unless it is one leaf; none if they have few pages in all."""
+    pages = sum(p.last - p.first for p in group[0][2].pages)
+    if pages * len(group) >= _FEW_PAGES:
+        most = max(1, MOST_PAGES // pages)
+        for start in range(0, len(group), most):
+            yield list(group[start : start + most])
+
+
+# -- fields by themselves ---------------------------------------------------------------
+
+
 def _by_field(several: SeveralFiles, numbers: Sequence[int]) -> Read[list[Block]]:
-    """Fields by their numbers, each read together in all files."""
+    """Fields by their numbers, each read by itself in all files."""
+    if not numbers:
+        return []
     some = replace(several, fields=[several.fields[number] for number in numbers])
     joined = yield from _joined(some)
     pairs = zip(some.fields, joined, strict=True)

@@ -18,7 +18,7 @@ import numpy as np
 from lancecy.encodings.arrow.agreement import Disagreement, first_disagreement
 from lancecy.encodings.batch import MOST_BYTES, SmallPage, batch_key, read_small
 from lancecy.encodings.blocks.null_only import null_only, null_stub
-from lancecy.encodings.joined_columns import MOST_PAGES, ColumnPages, pages_with, read_columns
+from lancecy.encodings.joined_columns import MOST_PAGES, ColumnPages, LeafPages, pages_with, read_columns
 from lancecy.encodings.model.block import Block, Leaves
 from lancecy.encodings.model.decoded_sizes import decoded_bytes
 from lancecy.encodings.model.pages import Column
@@ -35,7 +35,7 @@ from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.store.reads import Read, SourceFile, gather, named
 
-__all__ = ["FieldGroup", "FieldRead", "Prepared", "disagreement", "few_rows", "read_fields"]
+__all__ = ["FieldRead", "Prepared", "disagreement", "guarded", "read_fields"]
 
 _FEW = 4
 """Fewest columns, or leaves, of one key that are read together."""
@@ -45,8 +45,8 @@ _FEW_BYTES = 64 << 10
 """Most stored bytes of them."""
 
 
-Joinable: TypeAlias = tuple[int, int, ColumnPages]
-"""Number of a part of a field; a key, equal for pages of a file that can be read together; and the pages."""
+Joinable: TypeAlias = tuple[int, object, ColumnPages]
+"""Number of a part of a field; a key, one object for pages that can be read together; and the pages."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +89,14 @@ class Prepared:
             return tuple(leaf.chain for leaf in self.leaves)
         return tuple((leaf,) for leaf in struct_leaves(self.field, self.columns))
 
+    def combined(self, blocks: Sequence[Block], num_rows: int) -> Block:
+        """The field, from the blocks of all its :attr:`parts`, which agree."""
+        if not self.leaves:
+            return with_structs(self.field, self.columns, iter(blocks), num_rows)
+        if len(blocks) == 1:
+            return blocks[0]
+        return Leaves(num_rows, tuple(zip((leaf.part for leaf in self.leaves), blocks, strict=True)))
+
     def joinable(self, rows: RowSelection) -> Sequence[Joinable]:
         """The parts of which these rows, at least one, can be read together with others of the file."""
         return self._joinable(rows) if self._known_joinable is None else self._known_joinable
@@ -106,7 +114,7 @@ class Prepared:
         for number, chain in enumerate(self.parts):
             column = self.columns.get(chain[-1].id)
             pages = None if column is None else pages_with(chain, column, rows)
-            key = None if pages is None else self.specs.join_keys.of(pages)
+            key = None if pages is None else self.specs.join_keys.of(pages, self.specs.token)
             if pages is not None and key is not None:
                 found.append((number, key, pages))
         return found
@@ -190,17 +198,11 @@ class FieldRead:
         FormatError
             Leaves disagree.
         """
-        known = self.known
-        if not known.leaves:
-            return with_structs(known.field, known.columns, iter(blocks), len(self.rows))
-        if len(blocks) == 1:
-            return blocks[0]
         try:
-            self._check_agreement(known.leaves, blocks)
+            self._check_agreement(self.known.leaves, blocks)
         except LanceError as error:
             raise error.within(f"column {self.asked.id} {self.asked.name!r}")
-        parts = zip((leaf.part for leaf in known.leaves), blocks, strict=True)
-        return Leaves(len(self.rows), tuple(parts))
+        return self.known.combined(blocks, len(self.rows))
 
     def part(self, number: int) -> Read[Block]:
         """One part of the field; see ``Prepared.parts``."""
@@ -245,6 +247,8 @@ class FieldRead:
         return named(read, f"leaf {_path(leaf.chain)}")
 
     def _check_agreement(self, leaves: Sequence[Leaf], blocks: Sequence[Block]) -> None:
+        if len(leaves) < 2:
+            return
         found = first_disagreement([leaf.chain for leaf in leaves], blocks)
         if found is not None:
             row = int(self.rows.to_indices()[found.row])
@@ -291,11 +295,11 @@ def read_fields(fields: Sequence[FieldRead]) -> Read[list[Block]]:
     divided = {number for number, _ in grouped}
     numbers = [(n, k) for n in sorted(divided) for k in range(len(fields[n].known.parts))]
     left = [
-        FieldGroup([part], _only(fields[part[0]].part(part[1]))) for part in numbers if part not in grouped
+        _FieldGroup([part], _only(fields[part[0]].part(part[1]))) for part in numbers if part not in grouped
     ]
     groups += left
     parts: dict[_Part, Block] = {}
-    read = yield from gather([_guarded(group.read) for group in groups])
+    read = yield from gather([guarded(group.read) for group in groups])
     for group, blocks in zip(groups, read, strict=True):
         parts.update(zip(group.parts, blocks, strict=False))
     found: dict[int, Block] = {}
@@ -315,14 +319,14 @@ _Part: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FieldGroup:
+class _FieldGroup:
     """Parts of fields that are read together."""
 
     parts: list[_Part]
     read: Read[list[Block]]
 
 
-def _guarded(read: Read[list[Block]]) -> Read[list[Block]]:
+def guarded(read: Read[list[Block]]) -> Read[list[Block]]:
     """Return an empty list where fields must be read one by one, so that the error names column and page."""
     try:
         return (yield from read)
@@ -334,14 +338,14 @@ def _only(read: Read[Block]) -> Read[list[Block]]:
     return [(yield from read)]
 
 
-def _groups(fields: Sequence[FieldRead]) -> Iterator[FieldGroup]:
+def _groups(fields: Sequence[FieldRead]) -> Iterator[_FieldGroup]:
     """The parts of fields that are read together."""
     small = list(_small_pages(fields))
     yield from small
-    yield from few_rows(fields, {number for group in small for number, _ in group.parts})
+    yield from _few_rows(fields, {number for group in small for number, _ in group.parts})
 
 
-def _small_pages(fields: Sequence[FieldRead]) -> Iterator[FieldGroup]:
+def _small_pages(fields: Sequence[FieldRead]) -> Iterator[_FieldGroup]:
     """Groups of fields whose only column is one small page."""
     batches: dict[int, list[_Part]] = {}
     for index, one in enumerate(fields):
@@ -355,10 +359,10 @@ def _small_pages(fields: Sequence[FieldRead]) -> Iterator[FieldGroup]:
         ):
             mine = [fields[index] for index, _ in parts]
             pages = [SmallPage(f.known.chain, f.known.column.page(0), f.source, f.rows) for f in mine]
-            yield FieldGroup(parts, read_small(pages, mine[0].limits))
+            yield _FieldGroup(parts, read_small(pages, mine[0].limits))
 
 
-def few_rows(fields: Sequence[FieldRead], but: Container[int] = ()) -> Iterator[FieldGroup]:
+def _few_rows(fields: Sequence[FieldRead], but: Container[int] = ()) -> Iterator[_FieldGroup]:
     """Groups of leaves of which a few rows of one page are wanted, in one mapped file; without those of some fields."""
     found: dict[tuple[int, ...], list[tuple[_Part, ColumnPages]]] = {}
     for index, one in enumerate(fields):
@@ -368,7 +372,7 @@ def few_rows(fields: Sequence[FieldRead], but: Container[int] = ()) -> Iterator[
         most = _FEW_BYTES * rows.num_rows // len(rows)
         for number, key, pages in known.joinable(rows):
             if pages.column.nbytes <= most:
-                about = key, id(known.specs), id(one.source), id(rows)
+                about = id(key), id(one.source), id(rows)
                 found.setdefault(about, []).append(((index, number), pages))
     for alike in found.values():
         if len(alike) < _FEW:
@@ -379,8 +383,8 @@ def few_rows(fields: Sequence[FieldRead], but: Container[int] = ()) -> Iterator[
         share = len(rows) / rows.num_rows
         sizes = [pages.column.nbytes * share for pages in by_part.values()]
         for parts in _cut(list(by_part), sizes, max(1, most)):
-            mine = [by_part[part] for part in parts]
-            yield FieldGroup(parts, read_columns(mine, rows, first.source, first.limits))
+            mine = [LeafPages((by_part[part],), (rows,)) for part in parts]
+            yield _FieldGroup(parts, read_columns(mine, first.source, first.limits))
 
 
 def _cut(parts: Sequence[_Part], sizes: Sequence[float], most: int) -> Iterator[list[_Part]]:
