@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import lance
 import numpy as np
@@ -70,6 +71,7 @@ TOGETHER_20 = {"int", "float", "text", "vector", "struct"}
 """Kinds of columns of 2.0 that are read together: those of small pages are, too, but in another way."""
 
 
+@functools.cache
 def rows_of(kind: str, seed: int = 0) -> pa.Table:
     """Columns of one kind, every other one with nulls."""
     chance = np.random.default_rng(seed)
@@ -149,8 +151,8 @@ def test_columns_of_several_kinds_of_several_files(tmp_path: Path, version: str,
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 def test_a_row_of_each_of_many_files(tmp_path: Path, kind: str, version: str, together: list[int]) -> None:
-    rows, uri = rows_of(kind).select([0, 1]), str(tmp_path / "t")
-    lance.write_dataset(rows, uri, data_storage_version=version, max_rows_per_file=ROWS // 10)
+    rows, uri, writer = rows_of(kind).select([0, 1]), str(tmp_path / "t"), cast(Any, lance)
+    writer.write_dataset(rows, uri, data_storage_version=version, max_rows_per_file=ROWS // 10)
     ds = lancecy.dataset(uri)
     ds.delete("_rowid < 5")
     expected = rows.slice(5)
