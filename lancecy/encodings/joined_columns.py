@@ -10,6 +10,7 @@ The caller must be able to read each column alone: invalid pages raise a ``Forma
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -181,31 +182,39 @@ class LeafPages:
         Of each file.
     rows : sequence of RowSelection
         Over the rows of each file, all of them in these pages; ascending, without duplicates, at least one.
+    begins : sequence of int, bytes
+        Where each file begins among the positions that are read.
     """
 
     pages: Sequence[ColumnPages]
     rows: Sequence[RowSelection]
+    begins: Sequence[int] = (0,)
 
     @property
     def num_rows(self) -> int:
         """Rows of all files."""
         return sum(map(len, self.rows))
 
+    @property
+    def children(self) -> list[int]:
+        """Ids of the fields below the top-level field, down to the leaf."""
+        return [field.id for field in self.pages[0].chain[1:]]
 
-def read_columns(
-    leaves: Sequence[LeafPages], file: SourceFile, limits: Limits, begins: Sequence[int] = (0,)
-) -> Read[list[Block]]:
+    def by_file(self, block: Block) -> list[Block]:
+        """The rows of each file, of the block of all."""
+        return split(block, [len(rows) for rows in self.rows], [self.children] * len(self.rows))
+
+
+def read_columns(leaves: Sequence[LeafPages], file: SourceFile, limits: Limits) -> Read[list[Block]]:
     """Decode rows of several leaves.
 
     Parameters
     ----------
     leaves : sequence of LeafPages
-        At least one, of the same files; their pages are of one of :class:`JoinKeys`.
+        At least one; all pages are of one of :class:`JoinKeys`.
     file : SourceFile
         The file, or what stands for several.
     limits : Limits
-    begins : sequence of int, bytes
-        Where each file begins in ``file``.
 
     Returns
     -------
@@ -218,7 +227,8 @@ def read_columns(
         A page is damaged, or the pages together exceed ``limits``, or pages of this kind cannot be split.
     """
     pages = [pages for leaf in leaves for pages in leaf.pages]
-    column = _joined(pages) if len(begins) == 1 else _made(pages, None, [*begins] * len(leaves))
+    begins = [begin for leaf in leaves for begin in leaf.begins]
+    column = _made(pages, None, begins) if any(begins) else _joined(pages)
     everywhere, sizes = _selected(leaves, pages), [leaf.num_rows for leaf in leaves]
     chains = [leaf.pages[0].chain for leaf in leaves]
     if not isinstance(column.specs[0], MiniBlock):
@@ -226,7 +236,7 @@ def read_columns(
         for chain, block in zip(chains, found, strict=True):
             v20.check_nulls(chain[0], block)
         return found
-    joined = JoinedPages(column, 0, column.num_pages)
+    joined = JoinedPages(column, 0, column.num_pages, pages[0].column.memory)
     found = []
     for page in (yield from read_joined(joined, chains[0], everywhere, file, limits)):
         # Those whose values are codes of one dictionary.
@@ -234,7 +244,7 @@ def read_columns(
         while left > 0 and stop < len(sizes):
             left -= sizes[stop]
             stop += 1
-        below = [[field.id for field in chain[1:]] for chain in chains[first:stop]]
+        below = [leaf.children for leaf in leaves[first:stop]]
         found += split(finished(page, chains[0]), sizes[first:stop], below)
     return found
 
@@ -273,16 +283,28 @@ def _made(pages: Sequence[ColumnPages], memory: PageMemory | None, begins: Seque
 
 def _selected(leaves: Sequence[LeafPages], pages: Sequence[ColumnPages]) -> RowSelection:
     """The rows of all leaves, over the rows of all their pages."""
-    sizes, rows = [mine.num_rows for mine in pages], leaves[0].rows
+    sizes = [mine.num_rows for mine in pages]
     total = sum(sizes)
     if all(leaf.num_rows == sum(mine.num_rows for mine in leaf.pages) for leaf in leaves):
         return RowSelection.all(total)
-    starts = np.array([mine.start for mine in pages], np.int64)
     # How much higher the rows of each file are here than there, for each leaf.
-    moves = (starts_of(np.array(sizes, np.int64))[:-1] - starts).reshape(len(leaves), len(rows))
-    if len(rows) == 1 and rows[0].indices is None:
-        first, last = row_ranges(rows[0])
-        return RowSelection(total, (moves + first).ravel(), (moves + last).ravel())
+    moves = starts_of(np.array(sizes, np.int64))[:-1] - np.array([mine.start for mine in pages], np.int64)
+    first = leaves[0]
+    if any(leaf.rows is not first.rows for leaf in leaves):
+        edges = np.cumsum([0, *(len(leaf.pages) for leaf in leaves)]).tolist()
+        each = zip(leaves, pairwise(edges), strict=True)
+        found = [_indices(leaf.rows, moves[None, a:b]) for leaf, (a, b) in each]
+        return RowSelection(total, indices=np.concatenate(found))
+    moves = moves.reshape(len(leaves), len(first.rows))
+    if len(first.rows) == 1 and first.rows[0].indices is None:
+        starts, stops = row_ranges(first.rows[0])
+        return RowSelection(total, (moves + starts).ravel(), (moves + stops).ravel())
+    return RowSelection(total, indices=_indices(first.rows, moves))
+
+
+def _indices(rows: Sequence[RowSelection], moves: Int64) -> Int64:
+    """Rows of each file, moved, for each leaf; ``moves`` is (num_leaves, num_files)."""
     indices = np.concatenate([mine.to_indices() for mine in rows])
     files = np.repeat(np.arange(len(rows)), [len(mine) for mine in rows])
-    return RowSelection(total, indices=(moves[:, files] + indices).ravel())
+    found: Int64 = (moves[:, files] + indices).ravel()
+    return found

@@ -33,18 +33,21 @@ def pruned(wanted: Field, ids: frozenset[int], keeps_structs: bool = False) -> F
     """``Field.pruned``, with plain storage for fields that lost children.
 
     A struct that has lost children is no longer of its extension type, and a map that has lost its keys or
-    its values is a list of structs.
+    its values is a list of structs. A field that has lost nothing is returned itself.
     """
     if not wanted.children:
         # Most fields are leaves. They skip the cache, whose lookup would hash the ids of a wide table.
         return wanted if wanted.id in ids else None
-    return _pruned(wanted, ids, keeps_structs)
+    held, is_whole = _pruned(wanted, ids, keeps_structs)
+    return wanted if is_whole else held
 
 
 @lru_cache(maxsize=8192)
-def _pruned(wanted: Field, ids: frozenset[int], keeps_structs: bool) -> Field | None:
+def _pruned(wanted: Field, ids: frozenset[int], keeps_structs: bool) -> tuple[Field | None, bool]:
+    """What is left of the field, and whether that is all of it: callers compare fields by identity, and this one may be an equal one."""
     held = wanted.pruned(ids, keeps_structs)
-    return None if held is None else _plain(held, wanted)
+    found = None if held is None else _plain(held, wanted)
+    return found, found is wanted
 
 
 def _plain(held: Field, whole: Field) -> Field:

@@ -26,7 +26,7 @@ from lancecy.encodings.codecs.fsst import parse_symbols
 from lancecy.encodings.model.block import Block, nbytes_of
 from lancecy.encodings.model.chunks import starts_of
 from lancecy.encodings.model.layouts import MiniBlock, max_repetition
-from lancecy.encodings.model.pages import Column
+from lancecy.encodings.model.pages import Column, PageMemory
 from lancecy.encodings.model.spec import Compressed, FixedListOf, Spec, SymbolCoded, Variable
 from lancecy.encodings.v21.chunk_tables import (
     LARGEST_CHUNK,
@@ -88,11 +88,14 @@ class JoinedPages:
     column : Column
     first, last : int
         Numbers of the first page and of the page after the last one.
+    dictionaries : PageMemory or None
+        Cache for their dictionaries, if the column has none.
     """
 
     column: Column
     first: int
     last: int
+    dictionaries: PageMemory | None = None
 
     @property
     def row_starts(self) -> Int64:
@@ -372,8 +375,9 @@ def _read_table(
     items: tuple[Block, ...] = ()
     if pages.spec.dictionary is not None:
         places = zip(pages.specs, at[:, -1].tolist(), sizes[:, -1].tolist(), strict=True)
+        known = pages.column.memory or pages.dictionaries
         items = tuple(
-            decoded_dictionary(spec, span.memory[start : start + size], pages.column.memory, limits)
+            decoded_dictionary(spec, span.memory[start : start + size], known, limits)
             for spec, start, size in places
         )
     table = _joined_chunks(pages, span.memory, at[:, 0].copy(), at[:, -1].copy(), items)

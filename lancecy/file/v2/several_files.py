@@ -6,6 +6,7 @@ What cannot be joined is read file by file; so is everything once more after an 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field as attribute
 from dataclasses import replace
@@ -13,8 +14,8 @@ from typing import TypeAlias
 from weakref import ref
 
 from lancecy.encodings.arrow.agreement import first_disagreement
-from lancecy.encodings.joined_columns import MOST_PAGES, LeafPages, read_columns
-from lancecy.encodings.model.block import Block, Leaves, Pieces
+from lancecy.encodings.joined_columns import MOST_PAGES, ColumnPages, LeafPages, read_columns
+from lancecy.encodings.model.block import Block, Pieces
 from lancecy.encodings.model.pages import Column
 from lancecy.encodings.several_files import (
     begins_of,
@@ -33,7 +34,7 @@ from lancecy.file.tail import TAIL_BYTES
 from lancecy.file.v2.columns import FileColumns
 from lancecy.file.v2.fields import Leaf
 from lancecy.file.v2.parsed_together import JoinedField, join_fields, parse_together
-from lancecy.file.v2.values import FieldRead, disagreement, guarded, read_fields
+from lancecy.file.v2.values import FieldRead, Prepared, disagreement, guarded, read_fields
 from lancecy.limits import Limits
 from lancecy.records import dataclass
 from lancecy.rows import RowSelection
@@ -134,10 +135,11 @@ def read_in_turn(several: SeveralFiles) -> Read[list[Block]]:
     found = several.each(several.fields) if is_little or len(several.fields) >= _MANY_FIELDS else []
     if found and (_are_small_pages(found) or (is_little and _are_wide(found))):
         return (yield from _by_file(found))
-    joined = (yield from _few_rows(several, found)) if is_little else {}
-    others = [number for number in range(len(several.fields)) if number not in joined]
-    joined.update(zip(others, (yield from _by_field(several, others)), strict=True))
-    return [joined[number] for number in range(len(several.fields))]
+    if is_little:
+        return (yield from _few_rows(several, found))
+    joined = yield from _joined(several)
+    pairs = zip(several.fields, joined, strict=True)
+    return (yield from gather([_rows_of(several, field, one) for field, one in pairs]))
 
 
 def _are_small_pages(found: Sequence[Sequence[FieldRead]]) -> bool:
@@ -148,7 +150,8 @@ def _are_small_pages(found: Sequence[Sequence[FieldRead]]) -> bool:
 
 def _are_wide(found: Sequence[Sequence[FieldRead]]) -> bool:
     """Whether so many leaves of a file can be read together that nothing is gained by reading those of others with them."""
-    return sum(len(read.known.joinable(read.rows)) for read in found[0]) >= _MANY_LEAVES
+    keys = Counter(id(key) for read in found[0] for _, key, _ in read.known.joinable(read.rows))
+    return max(keys.values(), default=0) >= _MANY_LEAVES
 
 
 def _by_file(found: Sequence[Sequence[FieldRead]]) -> Read[list[Block]]:
@@ -170,74 +173,113 @@ def _is_little_of_many(several: SeveralFiles) -> bool:
     return all(source.store.traits.is_mapped for source in several.sources)
 
 
-def _few_rows(several: SeveralFiles, found: Sequence[Sequence[FieldRead]]) -> Read[dict[int, Block]]:
-    """The fields, by number, whose leaves are all in pages that can be read together."""
+def _few_rows(several: SeveralFiles, found: Sequence[Sequence[FieldRead]]) -> Read[list[Block]]:
+    """The fields; leaves whose pages can be read together are read so, whatever their field and file."""
+    of_fields = list(zip(*found, strict=True))
     groups: dict[int, list[_Part]] = {}
-    for number, each in enumerate(zip(*found, strict=True)):
-        for part, key, rows in _joinable(each):
-            groups.setdefault(id(key), []).append((number, part, rows))
-    files = several.sources
-    whole, begins, limits = stand_in(files), begins_of(len(files)), found[0][0].limits
+    for number, each in enumerate(of_fields):
+        for key, part in _joinable(number, each):
+            groups.setdefault(id(key), []).append(part)
+    files, limits = several.sources, found[0][0].limits
+    whole = stand_in(files)
     wanted = [mine for group in groups.values() for mine in _cut(group)]
     reads = [
-        guarded(copied(read_columns([rows for *_, rows in mine], whole, limits, begins), files))
-        for mine in wanted
+        guarded(copied(read_columns([part.pages for part in mine], whole, limits), files)) for mine in wanted
     ]
-    parts: dict[int, dict[int, Block]] = {}
-    for mine, read in zip(wanted, (yield from gather(reads)), strict=True):
-        for (number, part, _), block in zip(mine, read, strict=False):
-            parts.setdefault(number, {})[part] = block
-    fields = {}
-    for number, of_field in parts.items():
-        known = found[0][number].known
-        if len(of_field) == len(known.parts):
-            blocks = [of_field[part] for part in range(len(of_field))]
-            chains = [leaf.chain for leaf in known.leaves]  # structs of 2.0 have no nulls
-            if not chains or first_disagreement(chains, blocks) is None:
-                fields[number] = known.combined(blocks, sum(map(len, several.rows)))
-    return fields
+    found_parts: list[dict[int, _Pieces]] = [{} for _ in of_fields]
+    for mine, blocks in zip(wanted, (yield from gather(reads)), strict=True):
+        for part, block in zip(mine, blocks, strict=False):
+            known = found_parts[part.field].setdefault(part.number, {})
+            if len(part.files) == len(files):
+                known[None] = block
+            else:
+                known.update(zip(part.files, part.pages.by_file(block), strict=True))
+    return (yield from gather([_completed(*one) for one in zip(of_fields, found_parts, strict=True)]))
 
 
-_Part: TypeAlias = tuple[int, int, LeafPages]
-"""Number of a field, and of one of its ``Prepared.parts``; and its rows in all files."""
+_Pieces: TypeAlias = dict[int | None, Block]
+"""The rows of some files, by number; or under None those of all."""
 
 
-def _joinable(reads: Sequence[FieldRead]) -> Iterator[tuple[int, object, LeafPages]]:
-    """The parts of a field whose pages in all files can be read together, by number and key."""
-    rows = [read.rows for read in reads]
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Rows of a part of a field, in some of the files.
+
+    Attributes
+    ----------
+    field, number : int
+        Numbers of the field and of its ``Prepared.parts``.
+    files : list of int
+        Numbers of the files.
+    pages : LeafPages
+    """
+
+    field: int
+    number: int
+    files: list[int]
+    pages: LeafPages
+
+
+def _joinable(number: int, reads: Sequence[FieldRead]) -> Iterator[tuple[object, _Part]]:
+    """The parts of a field whose pages in some files can be read together, by their key."""
+    rows, begins = [read.rows for read in reads], begins_of(len(reads))
     shares = [len(mine) / mine.num_rows for mine in rows]
-    each = [read.known.joinable(mine) for read, mine in zip(reads, rows, strict=True)]
-    if any(len(mine) != len(each[0]) for mine in each):
-        return
-    for same in zip(*each, strict=True):
-        part, key, first = same[0]
-        pages = [pages for _, _, pages in same]
-        nbytes = sum([p.column.nbytes * share for p, share in zip(pages, shares, strict=True)])
-        is_alike = all(other is key and at == part for at, other, _ in same)
-        if is_alike and not first.keep_codes and nbytes <= _FEW_BYTES * len(rows):
-            yield part, key, LeafPages(pages, rows)
+    found: dict[tuple[int, int], tuple[object, list[int], list[ColumnPages]]] = {}
+    for file, (read, share) in enumerate(zip(reads, shares, strict=True)):
+        for part, key, pages in read.known.joinable(read.rows):
+            if pages.column.nbytes * share <= _FEW_BYTES and not pages.keep_codes:
+                _, files, mine = found.setdefault((part, id(key)), (key, [], []))
+                files.append(file)
+                mine.append(pages)
+    for (part, _), (key, files, mine) in found.items():
+        if len(files) == len(reads):
+            yield key, _Part(number, part, files, LeafPages(mine, rows, begins))
+        else:
+            some = [rows[file] for file in files], [begins[file] for file in files]
+            yield key, _Part(number, part, files, LeafPages(mine, *some))
 
 
 def _cut(group: Sequence[_Part]) -> Iterator[list[_Part]]:
-    """Leaves of at most ``MOST_PAGES`` pages, unless it is one leaf; none if they have few pages in all."""
-    pages = sum(p.last - p.first for p in group[0][2].pages)
-    if pages * len(group) >= _FEW_PAGES:
-        most = max(1, MOST_PAGES // pages)
-        for start in range(0, len(group), most):
-            yield list(group[start : start + most])
+    """Parts of at most ``MOST_PAGES`` pages, unless it is one part; none if they have few pages in all."""
+    sizes = [sum([pages.last - pages.first for pages in part.pages.pages]) for part in group]
+    if sum(sizes) < _FEW_PAGES:
+        return
+    mine: list[_Part] = []
+    total = 0
+    for part, size in zip(group, sizes, strict=True):
+        if mine and total + size > MOST_PAGES:
+            yield mine
+            mine, total = [], 0
+        mine.append(part)
+        total += size
+    yield mine
+
+
+def _completed(reads: Sequence[FieldRead], parts: Mapping[int, _Pieces]) -> Read[Block]:
+    """A field, from its parts that are read; what is missing is read file by file."""
+    known, num_rows = reads[0].known, sum(len(read.rows) for read in reads)
+    if not parts or any(len(read.known.parts) != len(known.parts) for read in reads):
+        return (yield from _each(reads))
+    wanted = [
+        (part, file)
+        for part in range(len(known.parts))
+        for file in range(len(reads))
+        if parts.get(part, {}).keys().isdisjoint((None, file))
+    ]
+    alone = yield from gather([reads[file].part(part) for part, file in wanted])
+    missing = dict(zip(wanted, alone, strict=True))
+    blocks: list[Block] = []
+    for part in range(len(known.parts)):
+        mine = parts.get(part, {})
+        if None in mine:
+            blocks.append(mine[None])
+        else:
+            each = (mine[n] if n in mine else missing[part, n] for n in range(len(reads)))
+            blocks.append(Pieces(num_rows, tuple(each)))
+    return _agreed(known, blocks, len(reads), num_rows)
 
 
 # -- fields by themselves ---------------------------------------------------------------
-
-
-def _by_field(several: SeveralFiles, numbers: Sequence[int]) -> Read[list[Block]]:
-    """Fields by their numbers, each read by itself in all files."""
-    if not numbers:
-        return []
-    some = replace(several, fields=[several.fields[number] for number in numbers])
-    joined = yield from _joined(some)
-    pairs = zip(some.fields, joined, strict=True)
-    return (yield from gather([_rows_of(some, field, one) for field, one in pairs]))
 
 
 def _rows_of(several: SeveralFiles, field: Field, joined: _Joined | None) -> Read[Block]:
@@ -249,10 +291,16 @@ def _rows_of(several: SeveralFiles, field: Field, joined: _Joined | None) -> Rea
             # Not again; and one by one, so that an error names column and page.
             _keep(several, field, None, is_final=True)
     reads = [read for mine in several.each([field]) for read in mine]
-    first = reads[0].known
-    if first.form is None or any(read.known.form is not first.form for read in reads):
-        return Pieces(sum(map(len, several.rows)), tuple((yield from read_fields(reads))))
-    return (yield from _leaves(several, first.leaves, reads))
+    return (yield from _each(reads))
+
+
+def _each(reads: Sequence[FieldRead]) -> Read[Block]:
+    """The rows of a field in each file; leaves are read together, where all files have the same."""
+    known = reads[0].known
+    if known.form is None or any(read.known.form is not known.form for read in reads):
+        return Pieces(sum(len(read.rows) for read in reads), tuple((yield from read_fields(reads))))
+    blocks = yield from gather([_leaf_in_turn(reads, leaf) for leaf in known.leaves])
+    return _agreed(known, blocks, len(reads), sum(len(read.rows) for read in reads))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -412,16 +460,13 @@ def _leaf(
     return joined_block((yield from read_joined(pages, chain, rows, file, limits)), chain)
 
 
-def _leaves(several: SeveralFiles, leaves: Sequence[Leaf], reads: Sequence[FieldRead]) -> Read[Block]:
-    """The leaves of a field of files of 2.1 and later."""
-    blocks = yield from gather([_leaf_in_turn(reads, leaf) for leaf in leaves])
-    if len(blocks) == 1:
-        return blocks[0]
-    differ = first_disagreement([leaf.chain for leaf in leaves], blocks)
-    if differ is not None:
-        raise disagreement(leaves, differ, f"in one of {len(several.files)} files")
-    parts = zip((leaf.part for leaf in leaves), blocks, strict=True)
-    return Leaves(sum(map(len, several.rows)), tuple(parts))
+def _agreed(known: Prepared, blocks: Sequence[Block], num_files: int, num_rows: int) -> Block:
+    """The field, from all its parts, after checking that they agree."""
+    if len(known.leaves) > 1:  # structs of 2.0 have no nulls
+        differ = first_disagreement([leaf.chain for leaf in known.leaves], blocks)
+        if differ is not None:
+            raise disagreement(known.leaves, differ, f"in one of {num_files} files")
+    return known.combined(blocks, num_rows)
 
 
 def _leaf_in_turn(reads: Sequence[FieldRead], leaf: Leaf) -> Read[Block]:

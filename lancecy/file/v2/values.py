@@ -383,7 +383,8 @@ def _few_rows(fields: Sequence[FieldRead], but: Container[int] = ()) -> Iterator
         share = len(rows) / rows.num_rows
         sizes = [pages.column.nbytes * share for pages in by_part.values()]
         for parts in _cut(list(by_part), sizes, max(1, most)):
-            mine = [LeafPages((by_part[part],), (rows,)) for part in parts]
+            alone = (rows,)
+            mine = [LeafPages((by_part[part],), alone) for part in parts]
             yield _FieldGroup(parts, read_columns(mine, first.source, first.limits))
 
 
