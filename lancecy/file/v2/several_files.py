@@ -116,7 +116,7 @@ def read_in_turn(several: SeveralFiles) -> Read[list[Block]]:
     if len(several.files) == 1:
         [reads] = several.each(several.fields)
         return (yield from read_fields(reads))
-    found = several.each(several.fields) if len(several.fields) >= _MANY_FIELDS else []
+    found = several.each(several.fields) if _has_many_fields(several) else []
     across = _across_fields(found)
     others = [number for number in range(len(several.fields)) if number not in across]
     works = [_by_file([mine[number] for mine in found for number in across], len(across))] if across else []
@@ -124,6 +124,12 @@ def read_in_turn(several: SeveralFiles) -> Read[list[Block]]:
     blocks = list(chain.from_iterable((yield from gather(works))))
     by_number = dict(zip([*across, *others], blocks, strict=True))
     return [by_number[number] for number in range(len(several.fields))]
+
+
+def _has_many_fields(several: SeveralFiles) -> bool:
+    """Whether fields of a file may be read together in fewer steps than joined files take, one for each field."""
+    num_fields, num_files = len(several.fields), len(several.files)
+    return num_fields >= _MANY_FIELDS and num_files <= max(num_fields, _FEW_FILES) and not _are_small(several)
 
 
 def _across_fields(found: Sequence[Sequence[FieldRead]]) -> list[int]:
