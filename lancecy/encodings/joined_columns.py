@@ -10,6 +10,7 @@ The caller must be able to read each column alone: invalid pages raise a ``Forma
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from lancecy.encodings.v20 import read as v20
 from lancecy.encodings.v21.joined_pages import JoinedPages, family_of, is_sound, read_joined
 from lancecy.encodings.v21.leaf import finished
 from lancecy.encodings.v21.repdef import rows_per_value
+from lancecy.errors import LanceError
 from lancecy.limits import Limits
 from lancecy.records import dataclass
 from lancecy.rows import RowSelection
@@ -34,7 +36,7 @@ __all__ = ["MOST_PAGES", "ColumnPages", "JoinKeys", "pages_with", "read_columns"
 Int64 = NDArray[np.int64]
 
 MOST_PAGES = 64
-"""Most pages of one kernel call."""
+"""Most pages of one kernel call; of one column at most half, as there is another with it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +80,7 @@ class ColumnPages:
 
 
 def pages_with(chain: tuple[Field, ...], column: Column, rows: RowSelection) -> ColumnPages | None:
-    """The pages of a column from the first to the last of these rows of its file; None if few of them may have any.
+    """The pages of a column from the first to the last of these rows of its file; None if these are many, or few have any.
 
     Parameters
     ----------
@@ -93,7 +95,7 @@ def pages_with(chain: tuple[Field, ...], column: Column, rows: RowSelection) -> 
     start, stop = rows.ends
     first, last = np.searchsorted(column.row_starts, (start, stop - 1), side="right").tolist()
     first -= 1
-    if last - first > len(rows):
+    if last - first > min(len(rows), MOST_PAGES // 2):
         return None
     begin, end = column.row_starts[[first, last]].tolist()
     return ColumnPages(chain, column, first, last, begin, end - begin)
@@ -104,11 +106,12 @@ class JoinKeys:
 
     def __init__(self) -> None:
         # Most columns have one of a few encodings, so that each is looked at once. It is kept, as others may have its id later.
-        self._known: dict[tuple[object, ...], tuple[PageSpec, int | None]] = {}
-        self._numbers: dict[Hashable, int] = {}
+        self._known: dict[tuple[object, ...], tuple[PageSpec, object | None]] = {}
+        # Objects, not numbers in turn: two threads would give one number to different keys.
+        self._tokens: dict[Hashable, object] = {}
 
-    def of(self, pages: ColumnPages) -> int | None:
-        """Equal for pages that can be read together; None for pages that must be read alone."""
+    def of(self, pages: ColumnPages) -> object | None:
+        """Equal for pages that can be read together; None for pages that must be read alone, damaged ones among them."""
         if pages.column.is_blob:
             return None
         kinds = tuple([field.logical_type for field in pages.chain])
@@ -131,7 +134,7 @@ class JoinKeys:
         num_buffers: int,
         chain: tuple[Field, ...],
         kinds: tuple[str, ...],
-    ) -> int | None:
+    ) -> object | None:
         if isinstance(spec, MiniBlock):
             if not is_sound(spec, num_rows, num_buffers):
                 return None
@@ -139,9 +142,11 @@ class JoinKeys:
         about = id(spec), kinds, chain[-1].in_codes, num_buffers
         known = self._known.get(about)
         if known is None:
-            key = _key(chain, kinds, spec, num_buffers) if num_rows else None
-            number = None if key is None else self._numbers.setdefault(key, len(self._numbers))
-            known = self._known[about] = spec, number
+            key = None
+            with suppress(LanceError):  # The read of the column alone says what is wrong.
+                key = _key(chain, kinds, spec, num_buffers)
+            token = None if key is None else self._tokens.setdefault(key, object())
+            known = self._known[about] = spec, token
         return known[1]
 
 

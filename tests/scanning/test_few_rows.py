@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,16 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.encodings.joined_columns import ColumnPages, read_columns
+from lancecy.encodings.joined_columns import JoinKeys, pages_with
 from lancecy.encodings.model.block import Block
+from lancecy.encodings.model.layouts import MiniBlock
+from lancecy.encodings.model.spec import SymbolCoded
 from lancecy.errors import FormatError
 from lancecy.file.v2 import values
 from lancecy.file.v2.reader import V2Reader
-from lancecy.limits import Limits
+from lancecy.file.v2.values import Prepared
 from lancecy.rows import RowSelection
-from lancecy.store.reads import Read, SourceFile, run
+from lancecy.store.reads import Read, run
 from tests.file.tables import load_table, open_data_file
 from tests.helpers.compare import assert_tables_equal
 
@@ -80,20 +83,24 @@ def rows_of(kind: str, seed: int = 0) -> pa.Table:
     return pa.table(columns)
 
 
-@pytest.fixture
-def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many columns were read together, each time without an error."""
+def counting(monkeypatch: pytest.MonkeyPatch, name: str) -> list[int]:
+    """How many columns a function of ``values`` read together, each time without an error."""
     found: list[int] = []
+    read: Callable[..., Read[list[Block]]] = getattr(values, name)
 
-    def counted(
-        pages: Sequence[ColumnPages], rows: RowSelection, file: SourceFile, limits: Limits
-    ) -> Read[list[Block]]:
-        blocks = yield from read_columns(pages, rows, file, limits)
+    def counted(pages: Sequence[object], *about: object) -> Read[list[Block]]:
+        blocks = yield from read(pages, *about)
         found.append(len(pages))
         return blocks
 
-    monkeypatch.setattr(values, "read_columns", counted)
+    monkeypatch.setattr(values, name, counted)
     return found
+
+
+@pytest.fixture
+def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many columns were read together, each time without an error."""
+    return counting(monkeypatch, "read_columns")
 
 
 SELECTIONS: list[list[int]] = [
@@ -143,23 +150,119 @@ def test_columns_of_several_kinds_of_several_files(tmp_path: Path, version: str,
     assert sum(together) >= 3 * 3 * EACH
 
 
-@pytest.mark.parametrize("version", ["2.0", "2.1"])
-def test_an_error_names_the_damaged_column(tmp_path: Path, version: str) -> None:
-    rows, uri = rows_of("text"), tmp_path / "t"
-    lancecy.write_dataset(rows, uri, data_storage_version=version)
+def parsed_fields(uri: Path) -> tuple[Path, list[Prepared]]:
+    """The only data file of a table, and its fields with their columns."""
     table = load_table(uri)
     data_file = table.manifest.fragments[0].files[0]
     reader, files, fields = open_data_file(table, data_file)
     run(reader.read(fields, RowSelection.all(ROWS)), files.fetch)
     assert isinstance(reader, V2Reader)
-    column = reader.columns.prepared[fields[3]].column
-    file = uri / "data" / data_file.path
+    return uri / "data" / data_file.path, [reader.columns.prepared[field] for field in fields]
+
+
+def overwrite(file: Path, at: int, size: int) -> None:
     stored = bytearray(file.read_bytes())
-    at, size = int(column.positions[0]), int(column.sizes[0])
     stored[at : at + size] = b"\xff" * size
     file.write_bytes(stored)
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1"])
+def test_an_error_names_the_damaged_column(tmp_path: Path, version: str) -> None:
+    rows, uri = rows_of("text"), tmp_path / "t"
+    lancecy.write_dataset(rows, uri, data_storage_version=version)
+    file, fields = parsed_fields(uri)
+    column = fields[3].column
+    overwrite(file, int(column.positions[0]), int(column.sizes[0]))
     ds = lancecy.dataset(uri, session=lancecy.Session())
     with pytest.raises(FormatError, match="text3"):
         ds.take([1, 2, 3])
     others = [name for name in rows.column_names if name != "text3"]
     assert_tables_equal(ds.take([1, 2, 3], others), rows.select(others).slice(1, 3))
+
+
+def test_an_error_names_the_column_whose_table_of_symbols_is_damaged(tmp_path: Path) -> None:
+    chance = np.random.default_rng(0)
+    texts = [[f"the value of a row, {n:06d}" for n in chance.integers(0, 10**6, ROWS)] for _ in range(5)]
+    rows, uri = pa.table({f"text{number}": text for number, text in enumerate(texts)}), tmp_path / "t"
+    lancecy.write_dataset(rows, uri, data_storage_version="2.1")
+    file, fields = parsed_fields(uri)
+    spec = fields[3].column.specs[0]
+    assert isinstance(spec, MiniBlock)
+    assert isinstance(spec.values, SymbolCoded)
+    table = bytes(spec.values.table)
+    assert file.read_bytes().count(table) == 1
+    overwrite(file, file.read_bytes().index(table) + 100, len(table) - 100)
+    ds = lancecy.dataset(uri, session=lancecy.Session())
+    with pytest.raises(FormatError, match="text3"):
+        ds.take([1, 2, 3])
+    others = ["text0", "text1", "text2", "text4"]
+    assert_tables_equal(ds.take([1, 2, 3], others), rows.select(others).slice(1, 3))
+
+
+class Interrupting(str):  # noqa: SLOT000 - it has attributes
+    """Text that runs a function in the middle of what its hash is wanted for, as another thread may."""
+
+    run: Callable[[], object]
+    after = 0
+
+    def __eq__(self, other: object) -> bool:
+        return str(self) == other
+
+    def __hash__(self) -> int:
+        self.after -= 1
+        if self.after == 0:
+            self.run()
+        return hash(str(self))
+
+
+def test_threads_that_ask_at_once_get_other_keys_for_other_pages(tmp_path: Path) -> None:
+    rows = pa.table({**dict(zip(["n"], rows_of("int").columns, strict=False)), "text": rows_of("text")[0]})
+    lancecy.write_dataset(rows, tmp_path / "t", data_storage_version="2.1")
+    _, (number, text) = parsed_fields(tmp_path / "t")
+    few = RowSelection.range(ROWS, 0, 10)
+    others = pages_with(text.chain, text.column, few)
+    assert others is not None
+    num_hashes = 0
+    for after in range(1, 20):
+        keys, kind = JoinKeys(), Interrupting(number.field.logical_type)
+        found: list[object] = []
+        kind.after, kind.run = after, lambda keys=keys, found=found: found.append(keys.of(others))  # type: ignore[misc]
+        pages = pages_with((replace(number.chain[0], logical_type=kind),), number.column, few)
+        assert pages is not None
+        assert keys.of(pages) not in (None, *found)
+        num_hashes += len(found)
+    assert num_hashes > 1
+
+
+def test_columns_of_more_pages_than_a_kernel_call_may_have_are_read_alone(
+    tmp_path: Path, together: list[int]
+) -> None:
+    rows, uri = rows_of("float").select(["float0", "float2", "float4", "float6"]), str(tmp_path / "t")
+    num_pages, each = 70, 100
+    rows = rows.slice(0, num_pages * each)
+    lancecy.write_dataset(rows, uri, data_storage_version="2.1", max_rows_per_file=each)
+    lancecy.dataset(uri).optimize.compact_files(compaction_mode="force_binary_copy", durability="none")
+    ds = lancecy.dataset(uri, session=lancecy.Session())
+    assert len(ds.get_fragments()) == 1
+    for num_read, groups in ((5, [4]), (30, [2, 2]), (num_pages, [])):
+        chosen = list(range(7, num_read * each, 50))
+        assert_tables_equal(ds.take(chosen), rows.take(pa.array(chosen)))
+        assert together == groups
+        together.clear()
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1"])
+@pytest.mark.parametrize("kinds", [["float"], ["float", "int"]])
+def test_many_small_files_are_joined(
+    tmp_path: Path, version: str, kinds: list[str], together: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small, uri = counting(monkeypatch, "read_small"), str(tmp_path / "t")
+    tables = [rows_of(kind) for kind in kinds]
+    columns = {name: table[name] for table in tables for name in table.column_names}
+    rows = pa.table(columns)
+    lancecy.write_dataset(rows, uri, data_storage_version=version, max_rows_per_file=ROWS // 20)
+    ds = lancecy.dataset(uri, session=lancecy.Session())
+    chosen = list(range(3, ROWS, 100))
+    for _ in range(2):
+        assert_tables_equal(ds.take(chosen), rows.take(pa.array(chosen)))
+    assert together + small == []

@@ -70,7 +70,7 @@ class Prepared:
     chain: tuple[Field, ...]
     specs: SpecCache = attribute(repr=False)
     form: object | None = None
-    _join_keys: dict[int, int | None] = attribute(default_factory=dict, init=False, repr=False)
+    _join_keys: dict[int, object | None] = attribute(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def batch_key(self) -> object | None:
@@ -86,7 +86,7 @@ class Prepared:
             return tuple(leaf.chain for leaf in self.leaves)
         return tuple((leaf,) for leaf in struct_leaves(self.field, self.columns))
 
-    def join_key(self, number: int, pages: ColumnPages) -> int | None:
+    def join_key(self, number: int, pages: ColumnPages) -> object | None:
         """Equal for pages of a file that can be read together, those of a part of the field among them; None: they are read alone."""
         if pages.column.num_pages > 1:
             return self.specs.join_keys.of(pages)
@@ -345,8 +345,8 @@ def _small_pages(fields: Sequence[FieldRead]) -> Iterator[FieldGroup]:
 
 
 def few_rows(fields: Sequence[FieldRead], but: Container[int] = ()) -> Iterator[FieldGroup]:
-    """Groups of leaves of which a few rows of one page are wanted, in one mapped file; without those of some fields."""
-    found: dict[tuple[int, ...], list[tuple[_Part, ColumnPages]]] = {}
+    """Groups of leaves of which a few rows of few pages are wanted, in one mapped file; without those of some fields."""
+    found: dict[tuple[object, ...], list[tuple[_Part, ColumnPages]]] = {}
     for index, one in enumerate(fields):
         known, rows = one.known, one.rows
         if index in but or len(rows) > _FEW_ROWS or not one.source.store.traits.is_mapped:
@@ -368,7 +368,7 @@ def few_rows(fields: Sequence[FieldRead], but: Container[int] = ()) -> Iterator[
         most = MOST_PAGES // max(pages.last - pages.first for pages in by_part.values())
         share = len(rows) / rows.num_rows
         sizes = [pages.column.nbytes * share for pages in by_part.values()]
-        for parts in _cut(list(by_part), sizes, max(1, most)):
+        for parts in _cut(list(by_part), sizes, most):
             mine = [by_part[part] for part in parts]
             yield FieldGroup(parts, read_columns(mine, rows, first.source, first.limits))
 
