@@ -10,6 +10,7 @@ The caller must be able to read each column alone: invalid pages raise a ``Forma
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -26,6 +27,7 @@ from lancecy.encodings.v21.joined_pages import JoinedPages, family_of, is_sound,
 from lancecy.encodings.v21.leaf import finished
 from lancecy.encodings.v21.miniblock import keeps_codes
 from lancecy.encodings.v21.repdef import rows_per_value
+from lancecy.errors import LanceError
 from lancecy.limits import Limits
 from lancecy.records import dataclass
 from lancecy.rows import RowSelection
@@ -94,7 +96,7 @@ class ColumnPages:
 
 
 def pages_with(chain: tuple[Field, ...], column: Column, rows: RowSelection) -> ColumnPages | None:
-    """The pages of a column from the first to the last of these rows of its file; None if few of them may have any.
+    """The pages of a column from the first to the last of these rows of its file; None if these are many, or few have any.
 
     Parameters
     ----------
@@ -108,7 +110,7 @@ def pages_with(chain: tuple[Field, ...], column: Column, rows: RowSelection) -> 
         return ColumnPages.of(chain, column, 0, 1)
     start, stop = rows.ends
     first, last = np.searchsorted(column.row_starts, (start, stop - 1), side="right").tolist()
-    if last - first >= len(rows) or last > column.num_pages:
+    if last - first >= min(len(rows), MOST_PAGES // 2) or last > column.num_pages:
         return None
     return ColumnPages.of(chain, column, first - 1, last)
 
@@ -146,6 +148,8 @@ class JoinKeys:
         kinds: tuple[str, ...],
         token: Token,
     ) -> object | None:
+        if not num_rows:
+            return None
         if isinstance(spec, MiniBlock):
             if not is_sound(spec, num_rows, num_buffers):
                 return None
@@ -153,7 +157,9 @@ class JoinKeys:
         about = id(spec), kinds, chain[-1].in_codes, num_buffers
         known = self._known.get(about)
         if known is None:
-            key = _key(chain, kinds, spec, num_buffers) if num_rows else None
+            key = None
+            with suppress(LanceError):  # The read of the column alone says what is wrong.
+                key = _key(chain, kinds, spec, num_buffers)
             known = self._known[about] = spec, token(None if key is None else ("joined", key))
         return known[1]
 

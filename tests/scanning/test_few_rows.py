@@ -13,14 +13,15 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.encodings.joined_columns import LeafPages, read_columns
 from lancecy.encodings.model.block import Block
+from lancecy.encodings.model.layouts import MiniBlock
+from lancecy.encodings.model.spec import SymbolCoded
 from lancecy.errors import FormatError
 from lancecy.file.v2 import several_files, values
 from lancecy.file.v2.reader import V2Reader
-from lancecy.limits import Limits
+from lancecy.file.v2.values import Prepared
 from lancecy.rows import RowSelection
-from lancecy.store.reads import Read, SourceFile, run
+from lancecy.store.reads import Read, run
 from tests.file.tables import load_table, open_data_file
 from tests.helpers.compare import assert_tables_equal
 from tests.helpers.mutate import place
@@ -83,19 +84,25 @@ def rows_of(kind: str, seed: int = 0) -> pa.Table:
     return pa.table(columns)
 
 
+def counting(monkeypatch: pytest.MonkeyPatch, name: str) -> list[int]:
+    """How many columns of files a function read together, each time without an error."""
+    found: list[int] = []
+    read: Callable[..., Read[list[Block]]] = getattr(values, name)
+
+    def counted(parts: Sequence[object], *about: object) -> Read[list[Block]]:
+        blocks = yield from read(parts, *about)
+        found.append(sum(len(getattr(part, "pages", (part,))) for part in parts))
+        return blocks
+
+    for module in (values, several_files):
+        monkeypatch.setattr(module, name, counted, raising=False)
+    return found
+
+
 @pytest.fixture
 def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many columns were read together, each time without an error."""
-    found: list[int] = []
-
-    def counted(leaves: Sequence[LeafPages], file: SourceFile, limits: Limits) -> Read[list[Block]]:
-        blocks = yield from read_columns(leaves, file, limits)
-        found.append(sum(len(leaf.pages) for leaf in leaves))
-        return blocks
-
-    monkeypatch.setattr(values, "read_columns", counted)
-    monkeypatch.setattr(several_files, "read_columns", counted)
-    return found
+    return counting(monkeypatch, "read_columns")
 
 
 SELECTIONS: list[list[int]] = [
@@ -156,7 +163,7 @@ def test_a_row_of_each_of_many_files(tmp_path: Path, kind: str, version: str, to
     expected = rows.slice(5)
     for chosen in ([*range(0, ROWS - 5, 1990)], [7, 6, 5000, 5000, 19_000, 12_345], [1]):
         assert_tables_equal(ds.take(chosen), expected.take(pa.array(chosen)))
-    assert together or kind not in ("int", "float", "vector")
+    assert together or kind not in ("float", "vector")
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1"])
@@ -175,23 +182,84 @@ def test_an_error_names_the_damaged_file(tmp_path: Path, version: str, damaged: 
     assert_tables_equal(ds.take(others), rows.take(pa.array(others)))
 
 
-@pytest.mark.parametrize("version", ["2.0", "2.1"])
-def test_an_error_names_the_damaged_column(tmp_path: Path, version: str) -> None:
-    rows, uri = rows_of("text"), tmp_path / "t"
-    lancecy.write_dataset(rows, uri, data_storage_version=version)
+def parsed_fields(uri: Path) -> tuple[Path, list[Prepared]]:
+    """The only data file of a table, and its fields with their columns."""
     table = load_table(uri)
     data_file = table.manifest.fragments[0].files[0]
     reader, files, fields = open_data_file(table, data_file)
     run(reader.read(fields, RowSelection.all(ROWS)), files.fetch)
     assert isinstance(reader, V2Reader)
-    column = reader.columns.prepared[fields[3]].column
-    file = uri / "data" / data_file.path
+    return uri / "data" / data_file.path, [reader.columns.prepared[field] for field in fields]
+
+
+def overwrite(file: Path, at: int, size: int) -> None:
     stored = bytearray(file.read_bytes())
-    at, size = int(column.positions[0]), int(column.sizes[0])
     stored[at : at + size] = b"\xff" * size
     file.write_bytes(stored)
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1"])
+def test_an_error_names_the_damaged_column(tmp_path: Path, version: str) -> None:
+    rows, uri = rows_of("text"), tmp_path / "t"
+    lancecy.write_dataset(rows, uri, data_storage_version=version)
+    file, fields = parsed_fields(uri)
+    column = fields[3].column
+    overwrite(file, int(column.positions[0]), int(column.sizes[0]))
     ds = lancecy.dataset(uri, session=lancecy.Session())
     with pytest.raises(FormatError, match="text3"):
         ds.take([1, 2, 3])
     others = [name for name in rows.column_names if name != "text3"]
     assert_tables_equal(ds.take([1, 2, 3], others), rows.select(others).slice(1, 3))
+
+
+def test_an_error_names_the_column_whose_table_of_symbols_is_damaged(tmp_path: Path) -> None:
+    chance = np.random.default_rng(0)
+    texts = [[f"the value of a row, {n:06d}" for n in chance.integers(0, 10**6, ROWS)] for _ in range(5)]
+    rows, uri = pa.table({f"text{number}": text for number, text in enumerate(texts)}), tmp_path / "t"
+    lancecy.write_dataset(rows, uri, data_storage_version="2.1")
+    file, fields = parsed_fields(uri)
+    spec = fields[3].column.specs[0]
+    assert isinstance(spec, MiniBlock)
+    assert isinstance(spec.values, SymbolCoded)
+    table = bytes(spec.values.table)
+    assert file.read_bytes().count(table) == 1
+    overwrite(file, file.read_bytes().index(table) + 100, len(table) - 100)
+    ds = lancecy.dataset(uri, session=lancecy.Session())
+    with pytest.raises(FormatError, match="text3"):
+        ds.take([1, 2, 3])
+    others = ["text0", "text1", "text2", "text4"]
+    assert_tables_equal(ds.take([1, 2, 3], others), rows.select(others).slice(1, 3))
+
+
+def test_columns_of_more_pages_than_a_kernel_call_may_have_are_read_alone(
+    tmp_path: Path, together: list[int]
+) -> None:
+    rows, uri = rows_of("float").select(["float0", "float2", "float4", "float6"]), str(tmp_path / "t")
+    num_pages, each = 70, 100
+    rows = rows.slice(0, num_pages * each)
+    lancecy.write_dataset(rows, uri, data_storage_version="2.1", max_rows_per_file=each)
+    lancecy.dataset(uri).optimize.compact_files(compaction_mode="force_binary_copy", durability="none")
+    ds = lancecy.dataset(uri, session=lancecy.Session())
+    assert len(ds.get_fragments()) == 1
+    for num_read, groups in ((5, [4]), (30, [2, 2]), (num_pages, [])):
+        chosen = list(range(7, num_read * each, 50))
+        assert_tables_equal(ds.take(chosen), rows.take(pa.array(chosen)))
+        assert together == groups
+        together.clear()
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1"])
+@pytest.mark.parametrize("kinds", [["float"], ["float", "int"]])
+def test_many_small_files_are_joined(
+    tmp_path: Path, version: str, kinds: list[str], together: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small, uri = counting(monkeypatch, "read_small"), str(tmp_path / "t")
+    tables = [rows_of(kind) for kind in kinds]
+    columns = {name: table[name] for table in tables for name in table.column_names}
+    rows = pa.table(columns)
+    lancecy.write_dataset(rows, uri, data_storage_version=version, max_rows_per_file=ROWS // 100)
+    ds = lancecy.dataset(uri, session=lancecy.Session())
+    chosen = list(range(3, ROWS, 100))
+    for _ in range(2):
+        assert_tables_equal(ds.take(chosen), rows.take(pa.array(chosen)))
+    assert together + small == []

@@ -62,7 +62,10 @@ __all__ = [
     "decode_small",
     "is_packed",
     "read_field",
+    "read_leaf",
     "read_node",
+    "struct_leaves",
+    "with_structs",
 ]
 
 Int64 = NDArray[np.int64]

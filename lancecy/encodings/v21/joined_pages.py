@@ -534,5 +534,9 @@ def _joined_programs(pages: JoinedPages) -> tuple[MiniBlock, Program | None, Int
     spec = spec if spec.layers == layers else replace(spec, layers=layers)
     if len(numbers) == 1:
         return spec, program, None
+    if len(numbers) > _MOST_PROGRAMS:
+        raise UnsupportedError(
+            "pages that are coded in more ways than are read together", feature="joined pages"
+        )
     found = Program.of_several([mine for _, mine in numbers.values()])
     return spec, found, np.array([of_shape[id(shape)] for shape in specs], np.int64)

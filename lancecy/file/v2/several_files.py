@@ -51,6 +51,8 @@ _FEW_ROWS, _FEW_BYTES = 4096, 64 << 10
 """Most rows of all files, and most stored bytes of them on average, that are copied together before they are decoded."""
 _MANY_LEAVES = 12
 """Fewest leaves of a file that are read together with each other only."""
+_TINY_COLUMN = 8 << 10
+"""Bytes of a column of a file of which any row takes most."""
 _FEW_PAGES = 8
 """Fewest pages that are read together: fewer are read in less time by themselves."""
 _MANY = 16
@@ -170,7 +172,11 @@ def _is_little_of_many(several: SeveralFiles) -> bool:
     num_rows = sum(map(len, several.rows))
     if num_rows > _FEW_ROWS or _are_most(several.rows) or not may_be_joined(several.sources):
         return False
-    return all(source.store.traits.is_mapped for source in several.sources)
+    # Tiny columns are copied whole, once.
+    is_tiny = sum(source.size for source in several.sources) <= _TINY_COLUMN * len(several.sources) * len(
+        several.fields
+    )
+    return not is_tiny and all(source.store.traits.is_mapped for source in several.sources)
 
 
 def _few_rows(several: SeveralFiles, found: Sequence[Sequence[FieldRead]]) -> Read[list[Block]]:
