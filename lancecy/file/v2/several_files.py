@@ -51,8 +51,8 @@ _FEW_ROWS, _FEW_BYTES = 4096, 64 << 10
 """Most rows of all files, and most stored bytes of them on average, that are copied together before they are decoded."""
 _MANY_LEAVES = 12
 """Fewest leaves of a file that are read together with each other only."""
-_TINY_COLUMN = 8 << 10
-"""Bytes of a column of a file of which any row takes most."""
+_TINY_COLUMN = 1 << 10
+"""Bytes of a column of a file that are copied in less time than its rows are found."""
 _FEW_PAGES = 8
 """Fewest pages that are read together: fewer are read in less time by themselves."""
 _MANY = 16
@@ -137,11 +137,20 @@ def read_in_turn(several: SeveralFiles) -> Read[list[Block]]:
     found = several.each(several.fields) if is_little or len(several.fields) >= _MANY_FIELDS else []
     if found and (_are_small_pages(found) or (is_little and _are_wide(found))):
         return (yield from _by_file(found))
-    if is_little:
-        return (yield from _few_rows(several, found))
-    joined = yield from _joined(several)
-    pairs = zip(several.fields, joined, strict=True)
-    return (yield from gather([_rows_of(several, field, one) for field, one in pairs]))
+    parts = (yield from _few_rows(several, found)) if is_little else {}
+    others = [field for number, field in enumerate(several.fields) if number not in parts]
+    joined = (
+        dict(zip(others, (yield from _joined(replace(several, fields=others))), strict=True))
+        if others
+        else {}
+    )
+    fields = [
+        _completed([mine[number] for mine in found], parts[number])
+        if number in parts
+        else _rows_of(several, field, joined[field])
+        for number, field in enumerate(several.fields)
+    ]
+    return (yield from gather(fields))
 
 
 def _are_small_pages(found: Sequence[Sequence[FieldRead]]) -> bool:
@@ -172,18 +181,18 @@ def _is_little_of_many(several: SeveralFiles) -> bool:
     num_rows = sum(map(len, several.rows))
     if num_rows > _FEW_ROWS or _are_most(several.rows) or not may_be_joined(several.sources):
         return False
-    # Tiny columns are copied whole, once.
-    is_tiny = sum(source.size for source in several.sources) <= _TINY_COLUMN * len(several.sources) * len(
-        several.fields
-    )
+    # Of very many tiny files, columns are copied whole, and kept for the next read of the same files.
+    most = _TINY_COLUMN * len(several.sources) * len(several.fields)
+    is_tiny = len(several.sources) > MOST_PAGES and sum(source.size for source in several.sources) <= most
     return not is_tiny and all(source.store.traits.is_mapped for source in several.sources)
 
 
-def _few_rows(several: SeveralFiles, found: Sequence[Sequence[FieldRead]]) -> Read[list[Block]]:
-    """The fields; leaves whose pages can be read together are read so, whatever their field and file."""
-    of_fields = list(zip(*found, strict=True))
+def _few_rows(
+    several: SeveralFiles, found: Sequence[Sequence[FieldRead]]
+) -> Read[dict[int, dict[int, _Pieces]]]:
+    """The leaves whose pages can be read together, whatever their field and file; by number of the field and of its part."""
     groups: dict[int, list[_Part]] = {}
-    for number, each in enumerate(of_fields):
+    for number, each in enumerate(zip(*found, strict=True)):
         for key, part in _joinable(number, each):
             groups.setdefault(id(key), []).append(part)
     files, limits = several.sources, found[0][0].limits
@@ -192,15 +201,15 @@ def _few_rows(several: SeveralFiles, found: Sequence[Sequence[FieldRead]]) -> Re
     reads = [
         guarded(copied(read_columns([part.pages for part in mine], whole, limits), files)) for mine in wanted
     ]
-    found_parts: list[dict[int, _Pieces]] = [{} for _ in of_fields]
+    parts: dict[int, dict[int, _Pieces]] = {}
     for mine, blocks in zip(wanted, (yield from gather(reads)), strict=True):
         for part, block in zip(mine, blocks, strict=False):
-            known = found_parts[part.field].setdefault(part.number, {})
+            known = parts.setdefault(part.field, {}).setdefault(part.number, {})
             if len(part.files) == len(files):
                 known[None] = block
             else:
                 known.update(zip(part.files, part.pages.by_file(block), strict=True))
-    return (yield from gather([_completed(*one) for one in zip(of_fields, found_parts, strict=True)]))
+    return parts
 
 
 _Pieces: TypeAlias = dict[int | None, Block]
@@ -264,7 +273,7 @@ def _cut(group: Sequence[_Part]) -> Iterator[list[_Part]]:
 def _completed(reads: Sequence[FieldRead], parts: Mapping[int, _Pieces]) -> Read[Block]:
     """A field, from its parts that are read; what is missing is read file by file."""
     known, num_rows = reads[0].known, sum(len(read.rows) for read in reads)
-    if not parts or any(len(read.known.parts) != len(known.parts) for read in reads):
+    if any(len(read.known.parts) != len(known.parts) for read in reads):
         return (yield from _each(reads))
     wanted = [
         (part, file)
