@@ -23,7 +23,7 @@ export LANCECY_CYTHON_CACHE := $(VENV)/cython
 # Tests start hundreds of processes that import this package; bytecode files save compiling it each time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo test check format protos bench screenshots compare chart compare-spark compare-types compare-write compare-sizes compare-engines compare-files compare-changes compare-refs compare-indices compare-namespaces compare-remote compare-buckets docs asan fuzz model writers names old-releases old-namespaces old-indices hunt-nested hunt-filters hunt-indices hunt-dask hunt-spark wheel clean distclean
+.PHONY: help setup demo test check format protos bench screenshots compare chart compare-spark compare-types compare-write compare-sizes compare-engines compare-files compare-takes compare-changes compare-refs compare-indices compare-namespaces compare-remote compare-buckets docs asan fuzz model writers names old-releases old-namespaces old-indices hunt-nested hunt-filters hunt-indices hunt-dask hunt-spark wheel clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -37,6 +37,7 @@ help:
 	@echo "make compare-write  measures writes of lancecy and pylance: the same rows, and many appends of one row"
 	@echo "make compare-sizes  sizes of files and times of lancecy and pylance, for 29 kinds of data that people keep"
 	@echo "make compare-engines  measures queries by DuckDB and Polars over tables of lancecy, of pylance, and over Parquet"
+	@echo "make compare-takes  measures takes by lancecy and pylance of rows at random, of many files and columns"
 	@echo "make compare-files  measures first and later reads by lancecy and pylance of tables of many small files"
 	@echo "make compare-changes  measures changes of a table by lancecy and pylance: deletes, updates, compaction, ..."
 	@echo "make compare-refs  measures branches, clones and tags by lancecy and pylance, of 1 and of 10,000 fragments"
@@ -185,6 +186,9 @@ compare-changes: $(BUILT)
 
 compare-files: $(BUILT)
 	$(PY) bench/compare_files.py $(ARGS)
+
+compare-takes: $(BUILT)
+	$(PY) bench/compare_takes.py $(ARGS)
 
 compare-refs: $(BUILT)
 	$(PY) bench/compare_refs.py $(ARGS)
