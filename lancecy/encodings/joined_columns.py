@@ -60,6 +60,8 @@ class ColumnPages:
         Rows and buffers of each page.
     positions, sizes : (num_buffers,) int64, bytes
         Buffers of all these pages in the file.
+    keep_codes : bool
+        Whether values stay codes of dictionaries, of which each page has its own.
     """
 
     chain: tuple[Field, ...]
@@ -72,6 +74,7 @@ class ColumnPages:
     num_buffers: Int64
     positions: Int64
     sizes: Int64
+    keep_codes: bool
 
     @classmethod
     def of(cls, chain: tuple[Field, ...], column: Column, first: int, last: int) -> ColumnPages:
@@ -81,18 +84,16 @@ class ColumnPages:
         mine = slice(int(buffers[0]), int(buffers[-1]))
         lengths, num_buffers = rows[1:] - rows[:-1], buffers[1:] - buffers[:-1]
         places = column.positions[mine], column.sizes[mine]
-        return cls(chain, column, first, last, start, stop - start, lengths, num_buffers, *places)
+        are_coded = keeps_codes(chain[-1]) and any(
+            isinstance(spec, MiniBlock) and spec.dictionary is not None for spec in column.specs[first:last]
+        )
+        counts = lengths, num_buffers
+        return cls(chain, column, first, last, start, stop - start, *counts, *places, are_coded)
 
     @property
     def specs(self) -> tuple[PageSpec, ...]:
         """The encoding of each page."""
         return self.column.specs[self.first : self.last]
-
-    @property
-    def keep_codes(self) -> bool:
-        """Whether values stay codes of dictionaries, of which each page has its own."""
-        are_coded = any(isinstance(spec, MiniBlock) and spec.dictionary is not None for spec in self.specs)
-        return are_coded and keeps_codes(self.chain[-1])
 
 
 def pages_with(chain: tuple[Field, ...], column: Column, rows: RowSelection) -> ColumnPages | None:

@@ -138,7 +138,7 @@ class V2Reader:
     @property
     def nbytes(self) -> int:
         """Bytes of memory once all columns are parsed: memory grows later, but caches ask only once."""
-        parsed = 1500 * self.num_columns + 2 * self.columns.container.metadata_bytes
+        parsed = 2200 * self.num_columns + 2 * self.columns.container.metadata_bytes
         return 4096 + self.columns.container.nbytes + parsed
 
     def read(self, fields: Sequence[Field], selection: RowSelection) -> Read[dict[int, Block]]:
