@@ -172,7 +172,7 @@ def _key(
     if leaf.children or leaf.is_struct:
         return None
     if not isinstance(spec, MiniBlock):
-        return v20.batch_key(leaf, spec, num_buffers) if len(chain) == 1 else None
+        return v20.join_key(leaf, spec, num_buffers) if len(chain) == 1 else None
     if rows_per_value(chain) != 1 or (spec.dictionary is not None and max_repetition(spec.layers)):
         return None
     family = family_of(spec)

@@ -68,7 +68,7 @@ KINDS: dict[str, Made] = {
         {"s": structs({"l": lists(chance, pa.array(chance.random(ROWS)), None)}, mask)}, None
     ),
 }
-TOGETHER_20 = {"int", "float", "text", "vector", "struct"}
+TOGETHER_20 = {"int", "float", "text", "colour", "vector", "struct"}
 """Kinds of columns of 2.0 that are read together: those of small pages are, too, but in another way."""
 
 

@@ -43,6 +43,7 @@ from lancecy.encodings.model.spec import (
     Spec,
     StructHeader,
     SymbolCoded,
+    VarBinary,
 )
 from lancecy.encodings.v20 import binary, dictionary, fixed, lists, packed
 from lancecy.encodings.v20.columns import FieldSource, Rows, node_of, read_pages, runs_of_rows
@@ -61,6 +62,7 @@ __all__ = [
     "check_rows",
     "decode_small",
     "is_packed",
+    "join_key",
     "read_field",
     "read_leaf",
     "read_node",
@@ -184,6 +186,18 @@ def batch_key(field: Field, spec: PageSpec, num_buffers: int) -> Hashable | None
     form = _form(cast(Spec, spec))
     # Pages may have buffers that no node refers to.
     return None if form is None else (form, spec_of(field), num_buffers)
+
+
+def join_key(field: Field, spec: PageSpec, num_buffers: int) -> Hashable | None:
+    """:func:`batch_key`, and a key of pages of strings with dictionaries, of which few rows are read together as pages of one column."""
+    node = node_of(spec)
+    if not isinstance(node, PageDictionary):
+        return batch_key(field, spec, num_buffers)
+    codes, items = _form(node.codes), _form(node.items)
+    shape = spec_of(field)
+    if field.in_codes or not isinstance(shape, VarBinary) or codes is None or items is None:
+        return None  # Codes of one dictionary would name the items of others.
+    return codes, items, shape, num_buffers
 
 
 def _form(spec: Spec) -> Spec | None:
