@@ -59,6 +59,8 @@ _MANY = 16
 """Fewest files of which all bytes of a column are copied for a few rows."""
 _SMALL_COLUMN = 64 << 10
 """Bytes of a column of a mapped file that are copied in less time than its rows are found by themselves."""
+_ROW_BYTES = 4096
+"""Bytes of a column that are copied in less time than one row of it is found."""
 _MOST_KEPT = 4 << 20
 """Most bytes of a field of several files that are kept in one memory."""
 _MOST_COPIED = 256 << 10
@@ -399,7 +401,8 @@ def _are_small(several: SeveralFiles) -> bool:
         return False
     sources = several.sources
     are_mapped = all(source.store.traits.is_mapped for source in sources)
-    each = _SMALL_COLUMN * len(several.fields) if are_mapped else TAIL_BYTES
+    wanted = _ROW_BYTES * (sum(map(len, several.rows)) // len(sources) + 1)
+    each = min(_SMALL_COLUMN, wanted) * len(several.fields) if are_mapped else TAIL_BYTES
     return sum(source.size for source in sources) <= each * len(sources)
 
 
