@@ -11,6 +11,7 @@ by lancecy's. Results are compared: a row whose results differ is marked.
 from __future__ import annotations
 
 import argparse
+import gc
 import shutil
 import statistics
 import tempfile
@@ -85,6 +86,7 @@ def measure(path: str, size: int, repeat: int) -> tuple[dict[str, float], bool]:
         rows = np.sort(chance.choice(ROWS, size, replace=False)).tolist()
         results = {}
         for name, table in tables.items():
+            gc.collect()
             started = time.perf_counter()
             results[name] = table.take(rows)
             seconds[name].append(time.perf_counter() - started)
