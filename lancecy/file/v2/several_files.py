@@ -49,11 +49,13 @@ _MANY_FIELDS, _FEW_FILES = 8, 16
 """Fewest fields, and for small pages most files, that are decoded together across fields."""
 _FEW_ROWS, _FEW_BYTES = 4096, 64 << 10
 """Most rows of all files, and most stored bytes of them on average, that are copied together before they are decoded."""
+_FEW_OF_FILE = 8
+"""Most of them in a file, on average: where more are wanted, the next read is often one of the same files."""
 _MANY_LEAVES = 12
 """Fewest leaves of a file that are read together with each other only."""
 _TINY_COLUMN = 1 << 10
 """Bytes of a column of a file that are copied in less time than its rows are found."""
-_FEW_PAGES = 8
+_FEW_PAGES = 12
 """Fewest pages that are read together: fewer are read in less time by themselves."""
 _MANY = 16
 """Fewest files of which all bytes of a column are copied for a few rows."""
@@ -181,7 +183,9 @@ def _by_file(found: Sequence[Sequence[FieldRead]]) -> Read[list[Block]]:
 def _is_little_of_many(several: SeveralFiles) -> bool:
     """Whether it takes longer to find the rows than to decode them, in mapped files."""
     num_rows = sum(map(len, several.rows))
-    if num_rows > _FEW_ROWS or _are_most(several.rows) or not may_be_joined(several.sources):
+    if num_rows > min(_FEW_ROWS, _FEW_OF_FILE * len(several.rows)) or _are_most(several.rows):
+        return False
+    if not may_be_joined(several.sources):
         return False
     # Of very many tiny files, columns are copied whole, and kept for the next read of the same files.
     most = _TINY_COLUMN * len(several.sources) * len(several.fields)
