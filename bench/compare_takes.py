@@ -18,13 +18,12 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from compare import machine, show
+from compare_files import ENGINES, opened
 
-ENGINES = ("lancecy", "pylance")
 ROWS = 100_000
 BEFORE = 25
 """Takes that are not counted: they open the files."""
@@ -65,16 +64,6 @@ def rows_of(kind: str) -> pa.Table:
         return pa.table({name: KINDS[name](chance) for name in [*KINDS][:5]})
     num_columns, kind = (100, "numbers") if kind == "wide" else (3, kind)
     return pa.table({f"c{number}": KINDS[kind](chance) for number in range(num_columns)})
-
-
-def opened(engine: str, path: str) -> Any:
-    if engine == "lancecy":
-        import lancecy
-
-        return lancecy.dataset(path, session=lancecy.Session())
-    import lance
-
-    return lance.dataset(path)
 
 
 def measure(path: str, size: int, repeat: int) -> tuple[dict[str, float], bool]:

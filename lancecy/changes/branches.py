@@ -12,6 +12,7 @@ from lancecy.records import dataclass
 from lancecy.session import Session, default
 from lancecy.store.base import Store
 from lancecy.store.local import LocalStore
+from lancecy.store.paths import LONGEST_NAME
 from lancecy.table.answers import run_on
 from lancecy.table.branches.creation import NewBranch, create_branch
 from lancecy.table.branches.files import KINDS, mark_path, own_files, replace_branch_file
@@ -22,7 +23,7 @@ from lancecy.table.location import TableLocation
 from lancecy.table.operations import new_transaction
 from lancecy.table.refs.contents import Branch
 from lancecy.table.refs.files import branches, read_branch
-from lancecy.table.refs.names import BRANCHES, LONGEST, MAIN, branch_folder, branch_path, check_branch_name
+from lancecy.table.refs.names import BRANCHES, MAIN, branch_folder, branch_path, check_branch_name
 from lancecy.table.refs.places import branch_location, main_location
 from lancecy.table.refs.readable import ReadableRefs, refs_that_can_be_read
 from lancecy.table.requests import ListOwned, Steps, again
@@ -210,8 +211,10 @@ def _check_new_name(name: str) -> None:
         problem = f"{reserved[0]!r} is a folder of the files of a table"
     elif first == MAIN:
         problem = "it begins with 'main/', and pylance 14 deletes the whole table with the last such branch"
-    elif len(branch_path(name).rpartition("/")[2]) > LONGEST:
-        problem = f"its file would have a name of more than {LONGEST} bytes, where '/' and 'ü' take 3 and 6"
+    elif len(branch_path(name).rpartition("/")[2]) > LONGEST_NAME:
+        problem = (
+            f"its file would have a name of more than {LONGEST_NAME} bytes, where '/' and 'ü' take 3 and 6"
+        )
     if problem:
         raise ValueError(f"{printable(repr(name))} cannot be the name of a branch: {problem}")
 

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from lancecy.errors import DatasetNotFoundError, ExistsError, PathPolicyError, StoreError, printable
 from lancecy.namespace.entries import MANIFEST
-from lancecy.namespace.names import DIRECTORY_SUFFIX, LONGEST, directory_of, is_hashed
+from lancecy.namespace.names import DIRECTORY_SUFFIX, directory_of, is_hashed
 from lancecy.session import Session
 from lancecy.store.base import PutMode, Store
 from lancecy.store.folders import names_in, remove_folder
 from lancecy.store.new_file import TEMPORARY
-from lancecy.store.paths import check_path, is_safe_path
+from lancecy.store.paths import LONGEST_NAME, check_path, is_safe_path
 from lancecy.table.location import TableLocation
 from lancecy.table.paths import VERSIONS, parse_manifest_name
 
@@ -111,7 +111,7 @@ class Directories:
 
     def contents(self, directory: str) -> frozenset[str]:
         """The names directly in a directory, but for temporary ones; empty if it is missing or a symbolic link."""
-        if not is_safe_path(directory) or any(len(n.encode()) > LONGEST for n in directory.split("/")):
+        if not is_safe_path(directory) or any(len(n.encode()) > LONGEST_NAME for n in directory.split("/")):
             return frozenset()
         try:
             found = (name.removesuffix("/") for name in names_in(self._store, directory))

@@ -13,12 +13,11 @@ from urllib.parse import unquote
 from lance_namespace import InvalidInputError
 
 from lancecy.errors import printable
-from lancecy.store.paths import is_safe_path
+from lancecy.store.paths import LONGEST_NAME, is_safe_path
 
 __all__ = [
     "DELIMITER",
     "DIRECTORY_SUFFIX",
-    "LONGEST",
     "check_new_id",
     "directory_of",
     "hashed_directory",
@@ -34,8 +33,6 @@ DELIMITER = "$"
 DIRECTORY_SUFFIX = ".lance"
 """End of the name of a table's directory in V1."""
 
-LONGEST = 255
-"""Bytes of the longest name of a directory on common disks."""
 _HASH_DIGITS = 8
 _FORBIDDEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
@@ -115,8 +112,8 @@ def _problem(name: str) -> str | None:
         return "has a slash, which separates directories"
     if any(unicodedata.category(character) in _FORBIDDEN for character in name):
         return "has a control character"
-    if len(name.encode()) + len(DIRECTORY_SUFFIX) > LONGEST:
-        return f"is longer than {LONGEST - len(DIRECTORY_SUFFIX)} bytes"
+    if len(name.encode()) + len(DIRECTORY_SUFFIX) > LONGEST_NAME:
+        return f"is longer than {LONGEST_NAME - len(DIRECTORY_SUFFIX)} bytes"
     if not is_safe_path(name) or "/" in unquote(name):
         return "means something else once it is percent-decoded"
     return None
@@ -156,9 +153,9 @@ def hashed_directory(names: Sequence[str]) -> str:
         The name of the directory is too long.
     """
     directory = f"{os.urandom(_HASH_DIGITS // 2).hex()}_{object_id(names)}"
-    if len(directory.encode()) > LONGEST:
+    if len(directory.encode()) > LONGEST_NAME:
         raise InvalidInputError(
-            f"the names of {printable(object_id(names))!r} have more than {LONGEST - _HASH_DIGITS - 1} bytes together, "
+            f"the names of {printable(object_id(names))!r} have more than {LONGEST_NAME - _HASH_DIGITS - 1} bytes together, "
             "and all are in the name of its directory: shorten them"
         )
     return directory

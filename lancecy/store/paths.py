@@ -14,7 +14,10 @@ from urllib.parse import unquote
 from lancecy.errors import PathPolicyError, printable
 from lancecy.limits import DEFAULT_LIMITS
 
-__all__ = ["check_path", "check_prefix", "is_safe_path"]
+__all__ = ["LONGEST_NAME", "check_path", "check_prefix", "is_safe_path"]
+
+LONGEST_NAME = 255
+"""Bytes of the longest name of a file or directory on common disks."""
 
 _LONGEST = DEFAULT_LIMITS.name_bytes
 

@@ -22,10 +22,7 @@ from lancecy.encodings.model.block import (
     Coded,
     FixedList,
     FixedWidth,
-    Leaves,
     Listed,
-    Pieces,
-    Reordered,
     Structured,
     VariableWidth,
 )
@@ -186,7 +183,9 @@ def split(
 
 
 def _with_validity(block: Block, bitmap: NDArray[np.uint8], ones: int) -> Block:
-    if ones < block.length and not isinstance(block, AllNull | Coded | Leaves | Pieces | Reordered):
+    if ones < block.length and isinstance(
+        block, FixedWidth | VariableWidth | FixedList | Listed | Structured
+    ):
         return replace(block, validity=bitmap, null_count=block.length - ones)
     return block
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +33,10 @@ from lancecy.records import dataclass
 from lancecy.schema import Field
 from lancecy.store.base import Memory
 
-__all__ = ["JoinedField", "join_fields", "parse_together"]
+__all__ = ["JoinedField", "bounded", "join_fields", "parse_together"]
 
 Int64 = NDArray[np.int64]
+T = TypeVar("T")
 
 _FEW = 16
 """Fewer fields of files are parsed one file after the other in less time."""
@@ -72,23 +74,37 @@ def parse_together(files: Sequence[FileColumns], fields: Sequence[Field]) -> Non
         placed = alike[0].fields.placed
         wanted = [(field, one) for field in unknown if (one := placed(field)).numbers and not one.packed]
         numbers = list(dict.fromkeys(number for _, one in wanted for number in one.numbers.values()))
-        for some in _parts(alike) if numbers else ():
+        held = [file.container.held.memory.nbytes for file in alike]
+        for some in bounded(alike, held, _MOST_HELD) if numbers else ():
             with suppress(LanceError):
                 _parse_alike(some, wanted, numbers)
 
 
-def _parts(files: Sequence[FileColumns]) -> Iterator[list[FileColumns]]:
-    """Files in lists that hold a bounded number of bytes of metadata."""
-    part: list[FileColumns] = []
-    nbytes = 0
-    for file in files:
-        held = file.container.held.memory.nbytes
-        if part and nbytes + held > _MOST_HELD:
+def bounded(items: Sequence[T], sizes: Sequence[int], most: int) -> Iterator[list[T]]:
+    """The items in lists, each of at most this size in all, unless it is of one item.
+
+    Parameters
+    ----------
+    items : sequence
+    sizes : sequence of int
+        Of each item.
+    most : int
+
+    Examples
+    --------
+    >>> list(bounded("abcd", [1, 2, 5, 1], 3))
+    [['a', 'b'], ['c'], ['d']]
+    """
+    part: list[T] = []
+    total = 0
+    for item, size in zip(items, sizes, strict=True):
+        if part and total + size > most:
             yield part
-            part, nbytes = [], 0
-        part.append(file)
-        nbytes += held
-    yield part
+            part, total = [], 0
+        part.append(item)
+        total += size
+    if part:
+        yield part
 
 
 def _parse_alike(

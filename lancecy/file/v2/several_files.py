@@ -33,8 +33,16 @@ from lancecy.errors import LanceError
 from lancecy.file.tail import TAIL_BYTES
 from lancecy.file.v2.columns import FileColumns
 from lancecy.file.v2.fields import Leaf
-from lancecy.file.v2.parsed_together import JoinedField, join_fields, parse_together
-from lancecy.file.v2.values import FieldRead, Prepared, disagreement, guarded, read_fields
+from lancecy.file.v2.parsed_together import JoinedField, bounded, join_fields, parse_together
+from lancecy.file.v2.values import (
+    FEW_BYTES,
+    FEW_ROWS,
+    FieldRead,
+    Prepared,
+    disagreement,
+    guarded,
+    read_fields,
+)
 from lancecy.limits import Limits
 from lancecy.records import dataclass
 from lancecy.rows import RowSelection
@@ -47,10 +55,8 @@ __all__ = ["SeveralFiles", "read_in_turn"]
 
 _MANY_FIELDS, _FEW_FILES = 8, 16
 """Fewest fields, and for small pages most files, that are decoded together across fields."""
-_FEW_ROWS, _FEW_BYTES = 4096, 64 << 10
-"""Most rows of all files, and most stored bytes of them on average, that are copied together before they are decoded."""
 _FEW_OF_FILE = 8
-"""Most of them in a file, on average: where more are wanted, the next read is often one of the same files."""
+"""Most rows of a file, on average, of which those of all files are read together: where more are wanted, the next read is often one of the same files."""
 _MANY_LEAVES = 12
 """Fewest leaves of a file that are read together with each other only."""
 _TINY_COLUMN = 1 << 10
@@ -183,7 +189,7 @@ def _by_file(found: Sequence[Sequence[FieldRead]]) -> Read[list[Block]]:
 def _is_little_of_many(several: SeveralFiles) -> bool:
     """Whether it takes longer to find the rows than to decode them, in mapped files."""
     num_rows = sum(map(len, several.rows))
-    if num_rows > min(_FEW_ROWS, _FEW_OF_FILE * len(several.rows)) or _are_most(several.rows):
+    if num_rows > min(FEW_ROWS, _FEW_OF_FILE * len(several.rows)) or _are_most(several.rows):
         return False
     if not may_be_joined(several.sources):
         return False
@@ -198,10 +204,11 @@ def _few_rows(
 ) -> Read[dict[int, dict[int, _Pieces]]]:
     """The leaves whose pages can be read together, whatever their field and file; by number of the field and of its part."""
     groups: dict[int, list[_Part]] = {}
-    for number, each in enumerate(zip(*found, strict=True)):
-        for key, part in _joinable(number, each):
-            groups.setdefault(id(key), []).append(part)
     files, limits = several.sources, found[0][0].limits
+    begins = begins_of(len(files))
+    for number, each in enumerate(zip(*found, strict=True)):
+        for key, part in _joinable(number, each, several.rows, begins):
+            groups.setdefault(id(key), []).append(part)
     whole = stand_in(files)
     wanted = [mine for group in groups.values() for mine in _cut(group)]
     reads = [
@@ -241,14 +248,18 @@ class _Part:
     pages: LeafPages
 
 
-def _joinable(number: int, reads: Sequence[FieldRead]) -> Iterator[tuple[object, _Part]]:
-    """The parts of a field whose pages in some files can be read together, by their key."""
-    rows, begins = [read.rows for read in reads], begins_of(len(reads))
-    shares = [len(mine) / mine.num_rows for mine in rows]
+def _joinable(
+    number: int, reads: Sequence[FieldRead], rows: Sequence[RowSelection], begins: Sequence[int]
+) -> Iterator[tuple[object, _Part]]:
+    """The parts of a field whose pages in some files can be read together, by their key.
+
+    The same ``rows`` and ``begins`` for all fields: those of all files.
+    """
     found: dict[tuple[int, int], tuple[object, list[int], list[ColumnPages]]] = {}
-    for file, (read, share) in enumerate(zip(reads, shares, strict=True)):
-        for part, key, pages in read.known.joinable(read.rows):
-            if pages.column.nbytes * share <= _FEW_BYTES and not pages.keep_codes:
+    for file, (read, wanted) in enumerate(zip(reads, rows, strict=True)):
+        most = FEW_BYTES * wanted.num_rows // len(wanted)
+        for part, key, pages in read.known.joinable(wanted):
+            if pages.column.nbytes <= most and not pages.keep_codes:
                 _, files, mine = found.setdefault((part, id(key)), (key, [], []))
                 files.append(file)
                 mine.append(pages)
@@ -263,17 +274,7 @@ def _joinable(number: int, reads: Sequence[FieldRead]) -> Iterator[tuple[object,
 def _cut(group: Sequence[_Part]) -> Iterator[list[_Part]]:
     """Parts of at most ``MOST_PAGES`` pages, unless it is one part; none if they have few pages in all."""
     sizes = [sum([pages.last - pages.first for pages in part.pages.pages]) for part in group]
-    if sum(sizes) < _FEW_PAGES:
-        return
-    mine: list[_Part] = []
-    total = 0
-    for part, size in zip(group, sizes, strict=True):
-        if mine and total + size > MOST_PAGES:
-            yield mine
-            mine, total = [], 0
-        mine.append(part)
-        total += size
-    yield mine
+    return bounded(group, sizes, MOST_PAGES) if sum(sizes) >= _FEW_PAGES else iter(())
 
 
 def _completed(reads: Sequence[FieldRead], parts: Mapping[int, _Pieces]) -> Read[Block]:

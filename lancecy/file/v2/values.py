@@ -35,13 +35,13 @@ from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.store.reads import Read, SourceFile, gather, named
 
-__all__ = ["FieldRead", "Prepared", "disagreement", "guarded", "read_fields"]
+__all__ = ["FEW_BYTES", "FEW_ROWS", "FieldRead", "Prepared", "disagreement", "guarded", "read_fields"]
 
 _FEW = 4
 """Fewest columns, or leaves, of one key that are read together."""
-_FEW_ROWS = 4096
-"""Most rows of a column that are read together with those of others: more take longer to decode than to find."""
-_FEW_BYTES = 64 << 10
+FEW_ROWS = 4096
+"""Most rows of a column, or of all files, that are read together with those of others: more take longer to decode than to find."""
+FEW_BYTES = 64 << 10
 """Most stored bytes of them."""
 
 
@@ -363,13 +363,13 @@ def _small_pages(fields: Sequence[FieldRead]) -> Iterator[_FieldGroup]:
 
 
 def _few_rows(fields: Sequence[FieldRead], but: Container[int] = ()) -> Iterator[_FieldGroup]:
-    """Groups of leaves of which a few rows of one page are wanted, in one mapped file; without those of some fields."""
+    """Groups of leaves of which a few rows of few pages are wanted, in one mapped file; without those of some fields."""
     found: dict[tuple[int, ...], list[tuple[_Part, ColumnPages]]] = {}
     for index, one in enumerate(fields):
         known, rows = one.known, one.rows
-        if index in but or len(rows) > _FEW_ROWS or not one.source.store.traits.is_mapped:
+        if index in but or len(rows) > FEW_ROWS or not one.source.store.traits.is_mapped:
             continue
-        most = _FEW_BYTES * rows.num_rows // len(rows)
+        most = FEW_BYTES * rows.num_rows // len(rows)
         for number, key, pages in known.joinable(rows):
             if pages.column.nbytes <= most:
                 about = id(key), id(one.source), id(rows)

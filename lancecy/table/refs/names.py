@@ -8,12 +8,12 @@ from __future__ import annotations
 from urllib.parse import quote, unquote
 
 from lancecy.errors import printable
+from lancecy.store.paths import LONGEST_NAME
 from lancecy.table.paths import TREE
 
 __all__ = [
     "BRANCHES",
     "GUARDS",
-    "LONGEST",
     "MAIN",
     "REFS",
     "TAGS",
@@ -34,9 +34,6 @@ REFS = "_refs"
 TAGS = f"{REFS}/tags"
 BRANCHES = f"{REFS}/branches"
 GUARDS = f"{REFS}/guards"
-
-LONGEST = 255
-"""Bytes of the longest name of a file on common disks."""
 
 _ENDING = ".json"
 _SIGNS = frozenset(".-_")
@@ -160,8 +157,8 @@ def _tag_problem(name: str) -> str:
         return f"it has {odd!r}; allowed are ASCII letters, digits, '.', '-' and '_'"
     if name.startswith(".") or name.endswith("."):
         return "it begins or ends with '.'"
-    if len(name) + len(_ENDING) > LONGEST:
-        return f"its file would have a name of more than {LONGEST} bytes"
+    if len(name) + len(_ENDING) > LONGEST_NAME:
+        return f"its file would have a name of more than {LONGEST_NAME} bytes"
     return _problem_of_all(name)
 
 
